@@ -197,6 +197,9 @@ enum {
 // Flags of AST_MMA only; they share bits with flags that no MMA node has.
 enum { AST_F_A_COL = AST_F_REF, AST_F_B_COL = AST_F_POINTER, AST_F_SCALE = AST_F_CONST };
 
+// Statements nest at most this deep, and so do expressions: recursion over a tree is safe.
+enum { AST_MAX_DEPTH = 200 };
+
 typedef struct AstNode AstNode;
 typedef struct {
     AstNode **at;
@@ -212,7 +215,8 @@ struct AstNode {
     i32 dtype;  // AST_TYPE, AST_INT, AST_FLOAT: DType, or -1
     u32 flags;
     int swizzle, promote; // bytes; 0 when not written
-    Loc loc;              // first token; inside a macro: the place of use
+    u16 depth;            // height of an expression's tree: at most AST_MAX_DEPTH
+    Loc loc;              // first token (binary: the operator); inside a macro: the place of use
     const char *name;     // interned
     const char *text;     // with text_n bytes; ends in NUL too
     size_t text_n;

@@ -1,0 +1,137 @@
+// plan.h - the launch plan: the host half of a compiled tile function, as data. What the parameters
+// are, where each symbol's value comes from, what must hold, and which steps run. Expressions are
+// those of base/expr.h over the plan's symbols; the runtime and the emulator evaluate them, nothing
+// on the host is compiled. It is printed as comment lines at the head of the PTX ("//@ ..."), so
+// that one file is enough to run.
+//
+// Names that expressions may use: the symbols of the plan, and the device properties in
+// PLAN_DEVICE_PROPS. A symbol gets its value from the first extent that names it; every later
+// extent of the same name is a check.
+#ifndef BATON_PLAN_H
+#define BATON_PLAN_H
+
+#include "../base/expr.h"
+#include "../target/tma.h"
+#include "../thread/thread.h"
+
+enum { PLAN_MAX_RANK = 6 };
+
+//                       id            name in expressions
+#define PLAN_DEVICE_PROPS(X)             \
+    X(PROP_SM_COUNT, "device.sms")       \
+    X(PROP_SMEM_MAX, "device.smem_max")
+typedef enum {
+#define X(id, name) id,
+    PLAN_DEVICE_PROPS(X)
+#undef X
+    PROP_COUNT
+} PlanDeviceProp;
+
+typedef enum { PLAN_TENSOR, PLAN_SCALAR } PlanParamKind;
+typedef struct {
+    const char *name;
+    u8 kind;                          // PlanParamKind
+    DType type;
+    bool in, out;                     // read / written by the kernels (a tensor may be both)
+    bool result;                      // made by the function (`return`), not passed by the caller
+    int rank;                         // tensors: 0..PLAN_MAX_RANK
+    const Expr *dim[PLAN_MAX_RANK];   // extents, elements; a bare variable binds its symbol
+    int align;                        // bytes that the base address must be a multiple of
+    Loc loc;
+} PlanParam;                          // tensors are dense, row-major (last dimension contiguous)
+
+typedef enum { SYM_EXTENT, SYM_SCALAR } PlanSymbolSource;
+typedef struct {
+    const char *name;                 // interned, as in expressions
+    u8 source;                        // PlanSymbolSource
+    int param, dim;                   // which extent, or which scalar parameter
+    bool has_default;
+    i64 default_value;                // from the contract
+} PlanSymbol;
+
+typedef struct {
+    const Expr *cond;                 // must be nonzero
+    const char *text;                 // what is required, for the message ("K is a multiple of 8")
+    Loc loc;
+} PlanCheck;
+
+typedef struct {                      // a tensor map as expressions
+    int param;                        // tensor that it describes
+    int rank;                         // innermost dimension first, as TensorMap
+    const Expr *dim[TMA_MAX_RANK];    // elements
+    const Expr *stride[TMA_MAX_RANK]; // bytes; [0] is the element size
+    u32 box[TMA_MAX_RANK];            // elements
+    SmemLayout swizzle;
+} PlanTensorMap;
+
+typedef enum { ARG_TENSOR, ARG_VALUE, ARG_FLOAT, ARG_TMAP } PlanArgKind;
+typedef struct {                      // one per ThreadParam of the kernel, in its order
+    u8 kind;                          // PlanArgKind
+    int index;                        // ARG_TENSOR: parameter; ARG_TMAP: PlanStep.tmaps; ARG_FLOAT: parameter
+    const Expr *value;                // ARG_VALUE (s32 or s64 by the kernel's parameter)
+} PlanArg;
+
+typedef enum { STEP_KERNEL, STEP_MEMSET } PlanStepKind;
+typedef struct {
+    u8 kind;                          // PlanStepKind
+    const Expr *when;                 // NULL: always; else the step runs when it is nonzero
+    // STEP_KERNEL
+    const char *kernel;               // ThreadFn name
+    const Expr *grid[3];              // any of them 0: nothing is launched
+    int block, cluster;
+    i64 smem_bytes;
+    VEC(PlanArg) args;
+    VEC(PlanTensorMap) tmaps;
+    // STEP_MEMSET: fills a tensor parameter with a byte
+    int param;
+    u8 byte;
+} PlanStep;
+
+typedef struct {
+    const char *name;                 // of the tile function
+    VEC(PlanParam) params;
+    VEC(PlanSymbol) symbols;
+    VEC(PlanCheck) checks;
+    VEC(PlanStep *) steps;
+    // what was compiled: every option that changes the program, for the cache key ("handoff=proxy")
+    const char *options;
+} Plan;
+
+// ---- print.c, read.c -----------------------------------------------------------------------------
+// Text form, one item a line, exact in both directions. `prefix` stands before every line ("//@ ").
+void plan_print(const Plan *p, const char *prefix, Buf *out);
+// Reads the plan out of text whose lines may carry the prefix; lines without it are skipped.
+Plan *plan_read(Arena *a, ExprPool *e, Diag *d, u16 file, const char *prefix, const char *text, size_t n);
+
+// ---- check.c: the law. Every name is bound, arguments fit the kernels of `m` (NULL: not asked),
+// tensor maps keep the limits that can be known without sizes, steps name known kernels.
+bool plan_check(const Plan *p, const ThreadModule *m, Diag *d);
+
+// ---- eval.c: the plan with numbers ---------------------------------------------------------------
+typedef struct {                      // a tensor or scalar as the caller passes it
+    void *data;                       // host or device address; owned by the caller
+    DType type;
+    int rank;
+    i64 dim[PLAN_MAX_RANK];           // elements
+    i64 int_value;                    // scalars
+    double float_value;
+} PlanValue;
+
+typedef struct {
+    const Plan *plan;
+    i64 *symbol;                      // value per PlanSymbol
+    i64 prop[PROP_COUNT];
+} PlanBinding;
+// Gives every symbol its value from `values` (one per parameter; result tensors only need dims once
+// bound), checks types, ranks, repeated extents, alignment and `checks`. Returns NULL, or one sentence that
+// names the argument and the rule (lives in the arena).
+const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i64 *props, PlanBinding *out);
+// Extents of a tensor parameter once symbols are known by name (before arrays exist): `lookup`
+// gives symbols. Returns NULL or a reason.
+const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *lookup, void *ctx, i64 *dims);
+const char *plan_eval(Arena *a, const PlanBinding *b, const Expr *e, i64 *out); // NULL or reason
+// The tensor map with numbers, for the tensor at `base`. Checked with tma_check.
+const char *plan_tensor_map(Arena *a, const PlanBinding *b, const PlanTensorMap *t, void *base,
+                            TensorMap *out);
+
+#endif
