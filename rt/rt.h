@@ -1,0 +1,204 @@
+// rt.h - the runtime: a device behind one record (the driver's GPU, or the emulator), compiled code
+// on it, and a launch plan turned into launches. The command line and the public library
+// (include/baton.h, rt/baton.c) stand on this.
+//
+//     RtDevice *device;   rt_cuda_open(...) or rt_emulator_open(...)
+//     RtModule *module;   rt_load(device, &code, ...)            one compiled file
+//     RtLaunch *launch;   rt_prepare(arena, module, plan, values, ...)   numbers in, rules checked
+//     rt_launch(launch, stream, ...), rt_time(launch, ...), device->ops->sync(device, stream, ...)
+//
+// No state outside the handles. Functions that can fail return a baton_status and leave one sentence
+// in the RtError that the caller gives (never NULL). Handles may be shared by threads, except that an
+// emulator device serves one thread at a time.
+#ifndef BATON_RT_H
+#define BATON_RT_H
+
+#include "../include/baton.h"
+#include "../src/emu/emu.h"
+#include "../src/plan/plan.h"
+
+typedef struct {
+    baton_status status;
+    char text[2048];       // one sentence, or with an assembler's log a few lines; no newline at the end
+} RtError;
+baton_status rt_fail(RtError *e, baton_status s, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+// Wall-clock milliseconds of each step; 0 where it did not happen.
+typedef struct {
+    double driver;         // opening libcuda.so.1 and cuInit
+    double context;        // primary context of the device
+    double cache;          // cache: key, look-up, writing
+    double assemble;       // PTX to cubin in the driver
+    double load;           // cubin to the device
+    double prepare;        // plan to numbers, tensor maps
+    double launch;         // host time of the first launch
+} RtTimes;
+double rt_now_ms(void);    // monotonic clock
+
+// ---- the device record ------------------------------------------------------------------------
+typedef struct RtDevice RtDevice;
+typedef struct RtModule RtModule;
+typedef struct RtKernel RtKernel;     // one kernel of a module; each device has its own
+
+// One kernel argument with its value, in the order of the kernel's parameters.
+typedef struct {
+    u8 kind;               // PlanArgKind
+    void *ptr;             // ARG_TENSOR: device address
+    i64 value;             // ARG_VALUE
+    float f32;             // ARG_FLOAT
+    TensorMap tmap;        // ARG_TMAP, checked
+    size_t bytes;          // ARG_TENSOR, ARG_TMAP: bytes of the tensor from its base
+} RtArg;
+
+// One step of a plan with numbers. Limits of the grid are checked before a device sees it.
+typedef struct {
+    RtKernel *kernel;
+    const char *name;
+    u32 grid[3];           // CTAs, none is 0
+    int block, cluster;    // threads; CTAs
+    i64 smem_bytes;        // dynamic shared memory
+    int nargs;
+    const RtArg *args;
+    void *packed;          // what the device made of it in `pack`
+} RtKernelLaunch;
+
+// Registers and memory of one kernel; -1 where the device cannot say.
+typedef struct {
+    int registers;         // per thread
+    int local_bytes;       // per thread: spills and stack
+    int static_shared;     // bytes
+} RtKernelInfo;
+
+// What to load; a device takes what it can run and refuses the rest by name.
+typedef struct {
+    const char *name;      // for messages: the file
+    const char *ptx;       // NUL-terminated, or NULL
+    size_t ptx_bytes;      // without the NUL
+    const void *cubin;     // ready machine code, or NULL: it is made from the PTX
+    size_t cubin_bytes;
+    const ThreadModule *thread; // for the emulator; must outlive the RtModule
+    const char *options;   // Plan.options: part of the cache key; may be NULL
+    bool no_cache;         // neither read nor write the cache
+} RtCode;
+
+typedef struct {
+    const char *kind;      // "cuda", "emulator"
+    bool host_memory;      // its addresses are host addresses
+    baton_status (*load)(RtDevice *, const RtCode *, RtModule **, RtTimes *, RtError *);
+    void (*unload)(RtModule *);
+    baton_status (*kernel)(RtModule *, const char *name, RtKernel **, RtError *);
+    baton_status (*kernel_info)(RtModule *, RtKernel *, RtKernelInfo *, RtError *);
+    // Memory; addresses are multiples of 256. release(NULL) does nothing. Copies are synchronous.
+    baton_status (*alloc)(RtDevice *, size_t bytes, void **, RtError *);
+    void (*release)(RtDevice *, void *);
+    baton_status (*copy_in)(RtDevice *, void *device, const void *host, size_t bytes, RtError *);
+    baton_status (*copy_out)(RtDevice *, void *host, const void *device, size_t bytes, RtError *);
+    baton_status (*fill)(RtDevice *, void *device, u8 byte, size_t bytes, void *stream, RtError *);
+    // pack: everything about a launch that does not change when it is repeated, into the arena.
+    baton_status (*pack)(RtDevice *, Arena *, RtKernelLaunch *, RtError *);
+    baton_status (*launch)(RtDevice *, const RtKernelLaunch *, void *stream, RtError *);
+    baton_status (*sync)(RtDevice *, void *stream, RtError *);
+    // Marks in a stream: make, put into the stream, milliseconds between two that have passed.
+    baton_status (*mark_new)(RtDevice *, void **, RtError *);
+    baton_status (*mark)(RtDevice *, void *mark, void *stream, RtError *);
+    baton_status (*mark_ms)(RtDevice *, void *from, void *to, double *ms, RtError *);
+    void (*mark_free)(RtDevice *, void *);
+    void (*close)(RtDevice *);
+} RtDeviceOps;
+
+struct RtDevice {          // first member of each device's own struct
+    const RtDeviceOps *ops;
+    char name[160];        // "NVIDIA H200", "emulator"
+    int major, minor;      // compute capability (the emulator's: 9.0)
+    int driver_version;    // 13000 is 13.0; 0: no driver
+    i64 prop[PROP_COUNT];  // what plan expressions may ask
+};
+
+struct RtModule {          // first member of each device's own struct
+    RtDevice *device;
+    bool cached;           // the machine code came from the cache
+    const char *log;       // what the assembler said ("" when nothing); lives with the module
+    const char *cache_note; // why the cache was not used ("" when it was); lives with the module
+};
+
+// ---- cuda.c: a GPU through the driver ----------------------------------------------------------
+// Opens libcuda.so.1 (`library` NULL, by the loader's rules) or the library at that path, and GPU
+// `number`. Checks the compute capability before a context is made. `t` may be NULL.
+baton_status rt_cuda_open(const char *library, int number, RtDevice **out, RtTimes *t, RtError *e);
+// Number of GPUs that the driver sees, without making a context; 0 with the reason in `e` when
+// there is no driver.
+int rt_cuda_count(const char *library, RtError *e);
+
+// ---- emulator.c: the CPU -------------------------------------------------------------------------
+typedef struct {
+    EmuSchedule schedule;
+    u64 seed;
+    bool hazards;          // track happens-before
+    i64 step_limit;        // as EmuLaunch
+    void (*progress)(void *ctx, i64 done, i64 total);
+    void *progress_ctx;
+} RtEmulatorOptions;
+baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtError *e);
+// Other options for the launches to come. Reports made so far are forgotten.
+void rt_emulator_set(RtDevice *d, const RtEmulatorOptions *o);
+// Reports of the launches since the last rt_emulator_set, in order; valid until the next one.
+// A launch with hazards is not an error: ask here.
+EmuReport *const *rt_emulator_reports(const RtDevice *d, int *n);
+
+// ---- module and launch (launch.c) ---------------------------------------------------------------
+// `t` may be NULL. On failure *out is NULL.
+baton_status rt_load(RtDevice *d, const RtCode *c, RtModule **out, RtTimes *t, RtError *e);
+void rt_unload(RtModule *m); // NULL is allowed
+baton_status rt_kernel_info(RtModule *m, const char *kernel, RtKernelInfo *out, RtError *e);
+
+// A plan with all its numbers, ready to be launched any number of times. Lives in the arena.
+typedef struct {
+    RtModule *module;
+    const Plan *plan;
+    PlanBinding binding;
+    int nsteps;            // steps that run; those switched off or without work are gone
+    struct RtStep {
+        u8 kind;           // PlanStepKind
+        RtKernelLaunch kernel;
+        void *ptr;         // STEP_MEMSET
+        u8 byte;
+        size_t bytes;
+    } *steps;
+} RtLaunch;
+// Binds `values` (one per parameter, device addresses, results included), evaluates grids and
+// arguments, checks every limit of the device, encodes the tensor maps.
+baton_status rt_prepare(Arena *a, RtModule *m, const Plan *p, const PlanValue *values,
+                        RtLaunch **out, RtTimes *t, RtError *e);
+// Launches every step once on `stream`: asynchronous on a GPU, and nothing else is called (a
+// profiler sees the kernels alone). The emulator has finished when it returns.
+baton_status rt_launch(const RtLaunch *l, void *stream, RtError *e);
+
+typedef struct {
+    double median_ms, min_ms, max_ms; // of one launch of the plan
+    int runs;
+} RtTiming;
+enum { RT_MAX_RUNS = 100000 };
+// `warmup` launches, then `runs` (1..RT_MAX_RUNS), each between two marks; synchronous.
+baton_status rt_time(const RtLaunch *l, void *stream, int warmup, int runs, RtTiming *out, RtError *e);
+// Prepares, launches and waits: the whole job in one call.
+baton_status rt_run_plan(RtModule *m, const Plan *p, const PlanValue *values, void *stream,
+                         RtTimes *t, RtError *e);
+
+// ---- cache.c: assembled code by content ----------------------------------------------------------
+typedef struct {
+    u64 hash[2];
+    u64 length;            // bytes of everything that was hashed
+} RtCacheKey;
+// The key of all that determines the machine code: PTX, options, driver version, baton version.
+RtCacheKey rt_cache_key(const char *ptx, size_t ptx_bytes, const char *options, int driver_version);
+// The folder: $BATON_CACHE, else $XDG_CACHE_HOME/baton, else ~/.cache/baton. NULL: none can be named.
+char *rt_cache_dir(Arena *a);
+// Appends the stored machine code to `code` and the assembler's log to `log`. False when there is no
+// entry or a broken one; `note` then says why in the arena ("" when it simply is not there).
+bool rt_cache_get(Arena *a, const char *dir, RtCacheKey key, Buf *code, Buf *log, const char **note);
+// Stores an entry: written under a temporary name, then renamed. Returns NULL, or why it was not
+// stored (in the arena). Never an error for the caller.
+const char *rt_cache_put(Arena *a, const char *dir, RtCacheKey key, const void *code, size_t code_bytes,
+                         const char *log);
+
+#endif
