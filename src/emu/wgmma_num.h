@@ -33,6 +33,10 @@ int wgmma_k(DType ab);
 void wgmma_step(DType ab, int n, int k, const void *a, const void *b, float *c, bool scale_d,
                 bool neg_a, bool neg_b);
 
+// The same without choosing: what processors without AVX-512 get. For tests.
+void wgmma_step_portable(DType ab, int n, int k, const void *a, const void *b, float *c,
+                         bool scale_d, bool neg_a, bool neg_b);
+
 // The same, one element, written for reading instead of speed: what the fast one is tested against,
 // and what it falls back to for infinities, NaN and extreme exponents. `a` and `b` point to k raw
 // elements each.
