@@ -11,6 +11,8 @@
 
 #include "../base/base.h"
 
+// Operators and levels carry the prefix AST_: the thread IR has OP_ADD, the tile IR LEVEL_BLOCK.
+
 // ---- kinds ----------------------------------------------------------------------------------
 // Fields named in brackets may be NULL or empty. "v,*" = list of nodes of kind v.
 typedef enum {
@@ -41,8 +43,8 @@ typedef enum {
 
     // -- statements
     AST_BLOCK,    // list = statements
-    AST_ASSIGN,   // op = OP_ASSIGN or the operator of `op=`; target (AST_NAME, AST_AT, AST_INDEX);
-                  // value. With an AST_NAME target and OP_ASSIGN this declares an unseen name
+    AST_ASSIGN,   // op = AST_OP_ASSIGN or the operator of `op=`; target (AST_NAME, AST_AT, AST_INDEX);
+                  // value. With an AST_NAME target and AST_OP_ASSIGN this declares an unseen name
                   // (scalar, tuple, view alias): the resolver decides.
     AST_EXPR,     // value: an expression for its effect (`n++`, `call f(..)`, `__atomic_add(..)`)
     AST_XFER,     // op = AstXferOp; [name] = the future; value = source; target = destination, or NULL
@@ -52,8 +54,8 @@ typedef enum {
                   // permutation. XFER_ANY: only name and AST_F_TMA.
     AST_MMA,      // see AstMmaOp; attrs ([[schedule(k_tiles(..))]])
     AST_APPLY,    // list = AST_NAME,*; value = the fragment (AST_NAME or AST_INDEX) before `.span`; body
-    AST_REDUCE,   // op = OP_MAX or OP_ADD; list = dst, src, dim
-    AST_ALL_REDUCE, // op = OP_ADD; list = fragment
+    AST_REDUCE,   // op = AST_OP_MAX or AST_OP_ADD; list = dst, src, dim
+    AST_ALL_REDUCE, // op = AST_OP_ADD; list = fragment
     AST_COPY,     // list = dst, src
     AST_SWAP,     // list = names
     AST_ROTATE,   // list = names
@@ -61,8 +63,8 @@ typedef enum {
     AST_TRIGGER,  // list = refs to events; [list2] = refs after `after`; AST_F_CLUSTER
     AST_PARALLEL, // list = AST_PARBY,* outer to inner; body; AST_F_ASYNC; [name] = stream; [attrs]
     AST_PARBY,    // [name] (`p = {x,y}`); list = AST_NAME,* (may be empty); list2 = bounds;
-                  // level (LEVEL_NONE: not written); AST_F_COOPERATIVE
-    AST_WITH,     // list = AST_WITHIN,*; [list2] = `a <-> b`: AST_BINARY OP_BIND,*; body
+                  // level (AST_LEVEL_NONE: not written); AST_F_COOPERATIVE
+    AST_WITH,     // list = AST_WITHIN,*; [list2] = `a <-> b`: AST_BINARY with AST_OP_BIND,*; body
     AST_FOREACH,  // list = AST_WITHIN or AST_RANGE,*; [list2] = AST_SUFFIX,*; body; [attrs]
     AST_WITHIN,   // [name] (alias of the tuple); list = AST_NAME,*; value = bound(s): AST_SPAN for
                   // `[a,b]`, or any expression; AST_F_BRACED when `{..}` was written
@@ -98,8 +100,8 @@ typedef enum {
     AST_STRING,   // text,text_n
     AST_SPAN,     // `[a,b]`: list
     AST_TUPLE,    // `{a,b}`: list
-    AST_UNARY,    // op; value: OP_NEG OP_PLUS OP_NOT OP_BITNOT OP_UBOUND OP_PREINC OP_PREDEC OP_POSTINC
-                  // OP_POSTDEC; C dialect also OP_DEREF OP_ADDRESS
+    AST_UNARY,    // op; value: AST_OP_NEG PLUS NOT BITNOT UBOUND PREINC PREDEC POSTINC
+                  // POSTDEC; C dialect also DEREF ADDRESS
     AST_BINARY,   // op; list = left, right
     AST_SELECT,   // `c ? a : b`: cond, value, alt. (The call `select(i,..)` is an AST_CALL.)
     AST_COUNT,    // `|x|`: value, or type (`|f16|`)
@@ -121,20 +123,20 @@ typedef enum {
 } AstKind;
 
 typedef enum {
-    OP_NONE,
-    OP_ASSIGN,
-    OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD,
-    OP_AND, OP_OR, OP_XOR, OP_SHL, OP_SHR,   // bitwise
-    OP_LAND, OP_LOR,
-    OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE,
-    OP_JOIN,                                 // a # b
-    OP_UB_ADD, OP_UB_SUB, OP_UB_MUL, OP_UB_DIV, OP_UB_MOD, // #+ #- #* #/ #%
-    OP_BIND,                                 // a <-> b
-    OP_MAX,                                  // reduce_max only
-    OP_NEG, OP_PLUS, OP_NOT, OP_BITNOT, OP_UBOUND, // unary - + ! ~ #
-    OP_PREINC, OP_PREDEC, OP_POSTINC, OP_POSTDEC,
-    OP_DEREF, OP_ADDRESS,
-    OP_COUNT_
+    AST_OP_NONE,
+    AST_OP_ASSIGN,
+    AST_OP_ADD, AST_OP_SUB, AST_OP_MUL, AST_OP_DIV, AST_OP_MOD,
+    AST_OP_AND, AST_OP_OR, AST_OP_XOR, AST_OP_SHL, AST_OP_SHR,   // bitwise
+    AST_OP_LAND, AST_OP_LOR,
+    AST_OP_EQ, AST_OP_NE, AST_OP_LT, AST_OP_LE, AST_OP_GT, AST_OP_GE,
+    AST_OP_JOIN,                                 // a # b
+    AST_OP_UB_ADD, AST_OP_UB_SUB, AST_OP_UB_MUL, AST_OP_UB_DIV, AST_OP_UB_MOD, // #+ #- #* #/ #%
+    AST_OP_BIND,                                 // a <-> b
+    AST_OP_MAX,                                  // reduce_max only
+    AST_OP_NEG, AST_OP_PLUS, AST_OP_NOT, AST_OP_BITNOT, AST_OP_UBOUND, // unary - + ! ~ #
+    AST_OP_PREINC, AST_OP_PREDEC, AST_OP_POSTINC, AST_OP_POSTDEC,
+    AST_OP_DEREF, AST_OP_ADDRESS,
+    AST_OP_COUNT_
 } AstOp;
 
 typedef enum {
@@ -156,9 +158,10 @@ typedef enum { VIEW_CHUNKAT, VIEW_CHUNK, VIEW_SUBSPAN, VIEW_MODSPAN, VIEW_VIEW, 
 typedef enum { SYNC_BARRIER, SYNC_FENCE, SYNC_SHARED } AstSyncOp;
 typedef enum { STOR_NONE, STOR_GLOBAL, STOR_SHARED, STOR_LOCAL } AstStorage;
 typedef enum { EVICT_NONE, EVICT_FIRST, EVICT_LAST } AstEvict;
-// Outer to inner. LEVEL_DEVICE only for sync; LEVEL_GROUP4 is the warpgroup (128 threads).
+// Outer to inner. AST_LEVEL_DEVICE only for sync; AST_LEVEL_GROUP4 is the warpgroup (128 threads).
 typedef enum {
-    LEVEL_NONE, LEVEL_DEVICE, LEVEL_CLUSTER, LEVEL_BLOCK, LEVEL_GROUP4, LEVEL_GROUP, LEVEL_THREAD
+    AST_LEVEL_NONE, AST_LEVEL_DEVICE, AST_LEVEL_CLUSTER, AST_LEVEL_BLOCK, AST_LEVEL_GROUP4,
+    AST_LEVEL_GROUP, AST_LEVEL_THREAD
 } AstLevel;
 
 enum {
