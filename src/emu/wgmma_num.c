@@ -86,6 +86,7 @@ static const u32 nan_bits = 0x7fffffff;
 static i64 cut(i64 significand, int exponent, int lsb)
 {
     int shift = exponent - lsb;
+    if (significand == 0) return 0;
     if (shift >= 0) return significand << shift; // at most window - 2 * frac_bits: 11
     return shift < -62 ? 0 : significand >> -shift;
 }
