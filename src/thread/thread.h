@@ -127,7 +127,10 @@ typedef struct {
     const Expr *stride[6];
     Loc loc;
 } ThreadBuffer;
-i64 thread_buffer_bytes(const ThreadBuffer *b); // shared and mbar only
+i64 thread_buffer_bytes(const ThreadBuffer *b); // shared and mbar only; -1: not a constant, or too large
+// Byte offset of an element from the start of the buffer (shared and mbar): leading dimensions count
+// whole tiles, the last two are laid out by b->layout. Constant extents, coordinates in range.
+i64 thread_buffer_offset(const ThreadBuffer *b, const i64 *coord);
 
 typedef enum { PARAM_PTR, PARAM_S32, PARAM_S64, PARAM_F32, PARAM_TMAP } ParamKind;
 typedef struct {

@@ -1,0 +1,170 @@
+// build.c - makes thread IR: declarations, operations, regions. The builder only appends and keeps
+// names unique; whether the program is legal is check.c's question.
+#include "thread.h"
+
+#include <string.h>
+
+static Arena *arena_of(ThreadBuilder *b) { return b->mod->arena; }
+
+// Names in the text form and in PTX are letters, digits and _; anything else becomes _.
+static const char *clean_name(ThreadBuilder *b, const char *name)
+{
+    char text[96];
+    size_t n = 0;
+    for (; *name && n + 2 < sizeof text; name++) {
+        char c = *name;
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        bool digit = c >= '0' && c <= '9';
+        if (n == 0 && digit) text[n++] = '_';
+        text[n++] = letter || digit ? c : '_';
+    }
+    if (!n) text[n++] = '_';
+    return intern_n(expr_pool_names(b->mod->exprs), text, n);
+}
+
+static bool reg_named(const ThreadFn *fn, const char *name)
+{
+    for (int i = 0; i < fn->regs.n; i++)
+        if (fn->regs.at[i].name == name) return true;
+    return false;
+}
+
+int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count)
+{
+    const char *base = clean_name(b, name), *unique = base;
+    for (int k = b->fn->regs.n; reg_named(b->fn, unique); k++)
+        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k);
+    vec_push(arena_of(b), &b->fn->regs, ((ThreadReg){unique, (u8)c, count}));
+    return b->fn->regs.n - 1;
+}
+
+static bool buffer_named(const ThreadFn *fn, const char *name)
+{
+    for (int i = 0; i < fn->buffers.n; i++)
+        if (fn->buffers.at[i].name == name) return true;
+    return false;
+}
+
+int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf)
+{
+    const char *base = buf.name = clean_name(b, buf.name);
+    for (int k = b->fn->buffers.n; buffer_named(b->fn, buf.name); k++)
+        buf.name = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k);
+    vec_push(arena_of(b), &b->fn->buffers, buf);
+    return b->fn->buffers.n - 1;
+}
+
+static bool param_named(const ThreadFn *fn, const char *name)
+{
+    for (int i = 0; i < fn->params.n; i++)
+        if (fn->params.at[i].name == name) return true;
+    return false;
+}
+
+int thread_add_param(ThreadBuilder *b, const char *name, ParamKind k)
+{
+    const char *base = clean_name(b, name), *unique = base;
+    for (int i = b->fn->params.n; param_named(b->fn, unique); i++)
+        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, i);
+    vec_push(arena_of(b), &b->fn->params, ((ThreadParam){unique, (u8)k}));
+    return b->fn->params.n - 1;
+}
+
+Operand opd_plus(Operand o, int var, i32 coef)
+{
+    for (int i = 0; i < o.nterms; i++) {
+        if (o.term[i].var != var) continue;
+        o.term[i].coef += coef;
+        if (!o.term[i].coef) o.term[i] = o.term[--o.nterms];
+        return o;
+    }
+    if (!coef) return o;
+    ASSERT(o.nterms < INDEX_TERMS);
+    o.term[o.nterms++] = (IndexTerm){(u16)var, coef};
+    return o;
+}
+
+static ThreadOp *append(ThreadBuilder *b, ThreadOpcode code)
+{
+    ThreadOp *op = ARENA_NEW(arena_of(b), ThreadOp);
+    op->op = (u8)code;
+    op->loc = b->loc;
+    op->guard = b->guard;
+    vec_push(arena_of(b), b->at, op);
+    return op;
+}
+
+ThreadOp *thread_emit(ThreadBuilder *b, ThreadOpcode code, ThreadType t, int n, const Operand *o)
+{
+    ThreadOp *op = append(b, code);
+    op->type = (u8)t;
+    op->nopnd = n;
+    op->opnd = ARENA_ARRAY(arena_of(b), Operand, n);
+    memcpy(op->opnd, o, sizeof *o * (size_t)n);
+    return op;
+}
+
+ThreadOp *thread_emit0(ThreadBuilder *b, ThreadOpcode code, int attr_n)
+{
+    ThreadOp *op = append(b, code);
+    op->n = (u16)attr_n;
+    return op;
+}
+
+void thread_mem(ThreadBuilder *b, ThreadOp *op, MemRef ref)
+{
+    MemRef *grown = ARENA_ARRAY(arena_of(b), MemRef, op->nmem + 1);
+    if (op->nmem) memcpy(grown, op->mem, sizeof *grown * (size_t)op->nmem);
+    grown[op->nmem++] = ref;
+    op->mem = grown;
+}
+
+// ---- regions -----------------------------------------------------------------------------------
+
+static ThreadOp *open_region(ThreadBuilder *b, ThreadOpcode code, int n, const Operand *o,
+                             ThreadBlock **saved)
+{
+    ThreadOp *op = thread_emit(b, code, TT_NONE, n, o);
+    *saved = b->at;
+    b->at = &op->body;
+    return op;
+}
+
+ThreadOp *thread_open_for(ThreadBuilder *b, int reg, Operand lo, Operand hi, i64 step,
+                          ThreadBlock **saved)
+{
+    Operand o[4] = {opd_reg(reg, 0), lo, hi, opd_imm(step)};
+    ThreadOp *op = open_region(b, OP_FOR, 4, o, saved);
+    op->imm = reg;
+    return op;
+}
+
+ThreadOp *thread_open_unroll(ThreadBuilder *b, const char *name, int trips, int *var,
+                             ThreadBlock **saved)
+{
+    ASSERT(trips >= 0 && trips <= UINT16_MAX);
+    const char *base = clean_name(b, name), *unique = base;
+    for (int k = b->fn->unrolls.n, i = 0; i < b->fn->unrolls.n; i++) {
+        if (b->fn->unrolls.at[i] != unique) continue;
+        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k++);
+        i = -1; // start over with the new name
+    }
+    ThreadOp *op = open_region(b, OP_UNROLL, 0, NULL, saved);
+    op->n = (u16)trips;
+    op->imm = *var = b->fn->unrolls.n;
+    vec_push(arena_of(b), &b->fn->unrolls, unique);
+    return op;
+}
+
+ThreadOp *thread_open_if(ThreadBuilder *b, Operand pred, ThreadBlock **saved)
+{
+    return open_region(b, OP_IF, 1, &pred, saved);
+}
+
+ThreadOp *thread_open_role(ThreadBuilder *b, int first_warp, int warps, ThreadBlock **saved)
+{
+    ThreadOp *op = open_region(b, OP_ROLE, 0, NULL, saved);
+    op->imm = first_warp;
+    op->n = (u16)warps;
+    return op;
+}
