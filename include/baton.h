@@ -37,8 +37,8 @@
 //   - Every struct that the caller fills starts with its own size (`sizeof x`), so that programs
 //     compiled against an older header keep working.
 //   - Addresses of tensors are device addresses in the device's primary context, the one that the
-//     CUDA runtime and PyTorch use. A `stream` is a CUstream / cudaStream_t of that context; NULL is
-//     the default stream. The calling thread's current context is left as it was.
+//     CUDA runtime and PyTorch use. A `stream` is a CUstream / cudaStream_t of that context; NULL
+//     is the default stream. The calling thread's current context is left as it was.
 #ifndef BATON_PUBLIC_H
 #define BATON_PUBLIC_H
 
@@ -75,7 +75,7 @@ const char *baton_last_error(void);
 // "0.1": of the library, where BATON_VERSION_TEXT is that of the header.
 const char *baton_version(void);
 
-// ---- Simple part ---------------------------------------------------------------------------------
+// ---- Simple part --------------------------------------------------------------------------------
 
 typedef struct baton_context baton_context; // one device
 typedef struct baton_module baton_module;   // one compiled kernel file on that device
@@ -136,7 +136,7 @@ baton_status baton_launch(baton_module *module, const baton_tensor *arguments, i
 // Fails with DRIVER_ERROR, BAD_ARGUMENT.
 baton_status baton_synchronize(baton_context *context, void *stream);
 
-// ---- Advanced part -------------------------------------------------------------------------------
+// ---- Advanced part ------------------------------------------------------------------------------
 
 typedef struct {
     size_t size;          // sizeof(baton_device_info)
@@ -187,8 +187,8 @@ typedef struct {
 } baton_timing;
 // Launches `warmup` times untimed, then `runs` times (1 or more) between events. Synchronous.
 // Fails as baton_launch does.
-baton_status baton_time(baton_module *module, const baton_tensor *arguments, int count, void *stream,
-                        int warmup, int runs, baton_timing *timing);
+baton_status baton_time(baton_module *module, const baton_tensor *arguments, int count,
+                        void *stream, int warmup, int runs, baton_timing *timing);
 
 #ifdef __cplusplus
 }

@@ -7,9 +7,9 @@
 //     RtLaunch *launch;   rt_prepare(arena, module, plan, values, ...)   numbers in, rules checked
 //     rt_launch(launch, stream, ...), rt_time(launch, ...), device->ops->sync(device, stream, ...)
 //
-// No state outside the handles. Functions that can fail return a baton_status and leave one sentence
-// in the RtError that the caller gives (never NULL). Handles may be shared by threads, except that an
-// emulator device serves one thread at a time.
+// No state outside the handles. Functions that can fail return a baton_status and leave one
+// sentence in the RtError that the caller gives (never NULL). Handles may be shared by threads,
+// except that an emulator device serves one thread at a time.
 #ifndef BATON_RT_H
 #define BATON_RT_H
 
@@ -19,7 +19,7 @@
 
 typedef struct {
     baton_status status;
-    char text[2048];       // one sentence, or with an assembler's log a few lines; no newline at the end
+    char text[2048];       // one sentence, or with an assembler's log a few lines; no newline
 } RtError;
 baton_status rt_fail(RtError *e, baton_status s, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
@@ -129,7 +129,7 @@ baton_status rt_cuda_open(const char *library, int number, RtDevice **out, RtTim
 // there is no driver.
 int rt_cuda_count(const char *library, RtError *e);
 
-// ---- emulator.c: the CPU -------------------------------------------------------------------------
+// ---- emulator.c: the CPU ------------------------------------------------------------------------
 typedef struct {
     EmuSchedule schedule;
     u64 seed;
@@ -179,26 +179,28 @@ typedef struct {
 } RtTiming;
 enum { RT_MAX_RUNS = 100000 };
 // `warmup` launches, then `runs` (1..RT_MAX_RUNS), each between two marks; synchronous.
-baton_status rt_time(const RtLaunch *l, void *stream, int warmup, int runs, RtTiming *out, RtError *e);
+baton_status rt_time(const RtLaunch *l, void *stream, int warmup, int runs, RtTiming *out,
+                     RtError *e);
 // Prepares, launches and waits: the whole job in one call.
 baton_status rt_run_plan(RtModule *m, const Plan *p, const PlanValue *values, void *stream,
                          RtTimes *t, RtError *e);
 
-// ---- cache.c: assembled code by content ----------------------------------------------------------
+// ---- cache.c: assembled code by content ---------------------------------------------------------
 typedef struct {
     u64 hash[2];
     u64 length;            // bytes of everything that was hashed
 } RtCacheKey;
 // The key of all that determines the machine code: PTX, options, driver version, baton version.
 RtCacheKey rt_cache_key(const char *ptx, size_t ptx_bytes, const char *options, int driver_version);
-// The folder: $BATON_CACHE, else $XDG_CACHE_HOME/baton, else ~/.cache/baton. NULL: none can be named.
+// The folder: $BATON_CACHE, else $XDG_CACHE_HOME/baton, else ~/.cache/baton. NULL: none.
 char *rt_cache_dir(Arena *a);
-// Appends the stored machine code to `code` and the assembler's log to `log`. False when there is no
-// entry or a broken one; `note` then says why in the arena ("" when it simply is not there).
-bool rt_cache_get(Arena *a, const char *dir, RtCacheKey key, Buf *code, Buf *log, const char **note);
+// Appends the stored machine code to `code` and the assembler's log to `log`. False when there is
+// no entry or a broken one; `note` then says why in the arena ("" when it simply is not there).
+bool rt_cache_get(Arena *a, const char *dir, RtCacheKey key, Buf *code, Buf *log,
+                  const char **note);
 // Stores an entry: written under a temporary name, then renamed. Returns NULL, or why it was not
 // stored (in the arena). Never an error for the caller.
-const char *rt_cache_put(Arena *a, const char *dir, RtCacheKey key, const void *code, size_t code_bytes,
-                         const char *log);
+const char *rt_cache_put(Arena *a, const char *dir, RtCacheKey key, const void *code,
+                         size_t code_bytes, const char *log);
 
 #endif
