@@ -1,0 +1,107 @@
+# Builds baton with gcc and make alone. Everything goes into build/ (or B=some/other/folder).
+#
+#   make            build/baton, and the library build/libbaton.a and .so
+#   make run        build, then compile, run and check the attention kernel
+#   make test       all tests; the parts under AddressSanitizer and UBSan are among them
+#   make asan       the whole test suite under both sanitizers
+#   make fuzz       the parser under libFuzzer for FUZZ_SECONDS (needs clang)
+#   make size       lines of code, and the caps on files and functions
+#   make install    PREFIX=/usr/local
+#   make clean
+
+B            := build
+CC           ?= gcc
+PREFIX       ?= /usr/local
+FUZZ_SECONDS ?= 60
+JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
+
+# The one place of the version is the public header.
+VERSION := $(shell sed -n 's/^.define BATON_VERSION_TEXT "\(.*\)"/\1/p' include/baton.h)
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+CFLAGS   := -std=gnu11 -O2 -g -fPIC $(WARNINGS)
+LDLIBS   := -ldl -lm -lpthread
+ifdef SAN
+CFLAGS  += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDFLAGS += -fsanitize=address,undefined
+endif
+
+SOURCES := $(sort $(wildcard src/*/*.c rt/*.c) $(filter-out src/main.c,$(wildcard src/*.c)))
+OBJECTS := $(SOURCES:%.c=$(B)/%.o)
+UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
+TESTS   := $(UNIT:tests/unit/%.c=$(B)/tests/%)
+
+ifeq ($(shell command -v $(firstword $(CC)) 2>/dev/null),)
+$(error no C compiler `$(CC)`. One command installs what baton needs: sudo sh tools/install.sh)
+endif
+
+.PHONY: all run test test-programs asan fuzz size install clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(B)/baton $(B)/libbaton.a $(B)/libbaton.so
+
+$(B)/baton: $(B)/src/main.o $(B)/libbaton.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/libbaton.a: $(OBJECTS)
+	rm -f $@
+	ar rcs $@ $^
+
+$(B)/libbaton.so: $(OBJECTS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS)
+
+$(B)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/tests/%: tests/unit/%.c $(B)/libbaton.a Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(B)/libbaton.a $(LDLIBS)
+
+run: $(B)/baton
+	$(B)/baton run kernels/attention/v1.co
+
+test-programs: all $(TESTS)
+
+# The sanitizer build runs all but the slowest of the same tests; `make asan` runs them all.
+test:
+	$(MAKE) --no-print-directory -j$(JOBS) test-programs
+	$(MAKE) --no-print-directory -j$(JOBS) test-programs SAN=1 B=$(B)/asan
+	python3 tests/run.py --build $(B) --sanitized $(B)/asan
+
+asan:
+	$(MAKE) --no-print-directory -j$(JOBS) test-programs SAN=1 B=$(B)/asan
+	python3 tests/run.py --build $(B)/asan --asan
+
+# The fuzzer needs clang's runtime, and its own objects: the parser and what it stands on.
+FUZZ_SOURCES := $(wildcard src/base/*.c src/ast/*.c)
+fuzz: $(B)/fuzz/parse_fuzz
+	@mkdir -p $(B)/fuzz/corpus
+	cp kernels/*/*.co $(B)/fuzz/corpus/
+	$(B)/fuzz/parse_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 \
+	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/corpus
+
+$(B)/fuzz/parse_fuzz: tests/fuzz/parse_fuzz.c $(FUZZ_SOURCES) $(wildcard src/base/*.h src/ast/*.h)
+	@mkdir -p $(@D)
+	@command -v clang >/dev/null || { echo "make fuzz needs clang: sudo sh tools/install.sh"; exit 1; }
+	clang -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	    -o $@ tests/fuzz/parse_fuzz.c $(FUZZ_SOURCES) -lm
+
+size:
+	@sh tools/size.sh
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/baton/kernels
+	install -m 755 $(B)/baton $(DESTDIR)$(PREFIX)/bin/baton
+	install -m 644 include/baton.h $(DESTDIR)$(PREFIX)/include/baton.h
+	install -m 644 $(B)/libbaton.a $(DESTDIR)$(PREFIX)/lib/libbaton.a
+	install -m 755 $(B)/libbaton.so $(DESTDIR)$(PREFIX)/lib/libbaton.so
+	sed 's/@VERSION@/$(VERSION)/' docs/baton.1 > $(DESTDIR)$(PREFIX)/share/man/man1/baton.1
+	cp -r kernels/. $(DESTDIR)$(PREFIX)/share/baton/kernels
+
+clean:
+	rm -rf $(B)
+
+-include $(OBJECTS:.o=.d) $(B)/src/main.d $(TESTS:=.d)

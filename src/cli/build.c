@@ -1,0 +1,170 @@
+// build.c - `baton build`: a .co file to PTX with its launch plan, or to one of the inner forms.
+#include "compile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME, OPT_HELP, OPT_H };
+
+static const CliOption options[] = {
+    {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
+    {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
+    {"--emit", "FORM", "ast, tile, thread or ptx (default)"},
+    {"-o", "OUT", "write to this file; - is standard output. Default: PTX goes to FILE.ptx\n"
+                  "in the current folder, other forms to standard output"},
+    {"--dump", "PASS", "print the program after this pass, or after each with all; without -o\n"
+                       "no file is written then"},
+    {"--check", NULL, "run the checker after every pass, not only at the end"},
+    {"--time", NULL, "print the milliseconds of each pass to standard error"},
+    {"--help", NULL, "print this"},
+    {"-h", NULL, "print this"},
+};
+
+typedef struct {
+    CliSource source;
+    const char *out, *dump;
+    PassForm emit;
+    bool time, check, help;
+} BuildJob;
+
+static void print_help(void)
+{
+    Buf b = {0};
+    buf_puts(&b, "baton build FILE.co [options] - compiles one tile function to PTX for sm_90a\n\n");
+    cli_print_options(options, COUNT(options), &b);
+    buf_puts(&b, "\nPasses for --dump:");
+    for (int i = 0; i < pass_count; i++) buf_printf(&b, " %s", pass_table[i].name);
+    buf_puts(&b, "\n\nThe launch plan (parameters, grid, tensor maps) stands in the PTX as comment lines, so\n"
+                 "one file is enough to run. Exit status: 0 built, 2 bad usage or input, 3 no memory.\n");
+    fputs(b.s, stdout);
+    buf_free(&b);
+}
+
+static bool choose_form(BuildJob *j, const char *word, Arena *a, Diag *d)
+{
+    for (int f = 0; f < FORM_COUNT; f++) {
+        if (strcmp(word, pass_form_name[f]) == 0) {
+            j->emit = (PassForm)f;
+            return true;
+        }
+    }
+    const char *meant = cli_closest(word, pass_form_name, FORM_COUNT);
+    diag_error(d, (Loc){0}, meant ? arena_printf(a, "did you mean %s?", meant) : NULL,
+               "--emit takes ast, tile, thread or ptx, found `%s`", word);
+    return false;
+}
+
+static bool check_dump(const char *word, Arena *a, Diag *d)
+{
+    const char *names[PASS_MAX];
+    for (int i = 0; i < pass_count; i++) names[i] = pass_table[i].name;
+    if (strcmp(word, "all") == 0) return true;
+    for (int i = 0; i < pass_count; i++)
+        if (strcmp(word, names[i]) == 0) return true;
+    const char *meant = cli_closest(word, names, pass_count);
+    diag_error(d, (Loc){0},
+               meant ? arena_printf(a, "did you mean %s?", meant)
+                     : "`baton build --help` lists the passes",
+               "there is no pass `%s`", word);
+    return false;
+}
+
+static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
+{
+    CliArgs args = {argc, argv, 0, false, options, COUNT(options), "build", a, d};
+    const char *value;
+    for (;;) {
+        switch (cli_next(&args, &value)) {
+        case CLI_END: return diag_errors(d) == 0;
+        case CLI_BAD: break;
+        case CLI_POSITIONAL:
+            if (j->source.path)
+                diag_error(d, (Loc){0}, strchr(value, '=') ? "sizes are given to `baton run`" : NULL,
+                           "baton build takes one file, found `%s` after %s", value,
+                           j->source.path);
+            else
+                j->source.path = value;
+            break;
+        case OPT_ENTRY: j->source.entry = value; break;
+        case OPT_DEFINE: cli_define(&j->source, value, a, d); break;
+        case OPT_EMIT: choose_form(j, value, a, d); break;
+        case OPT_OUT: j->out = value; break;
+        case OPT_DUMP:
+            j->dump = value;
+            check_dump(value, a, d);
+            break;
+        case OPT_CHECK: j->check = true; break;
+        case OPT_TIME: j->time = true; break;
+        case OPT_HELP:
+        case OPT_H: j->help = true; break;
+        default: BUG("option without a case");
+        }
+    }
+}
+
+// FILE.ptx in the current folder for any/where/FILE.co.
+static const char *default_output(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+    return arena_printf(a, "%.*s.ptx", (int)n, base);
+}
+
+static bool write_output(const BuildJob *j, const Compilation *c)
+{
+    const char *out = j->out;
+    if (!out && j->dump) return true;
+    if (!out) out = j->emit == FORM_PTX ? default_output(c->arena, c->path) : "-";
+    Buf text = {0};
+    pass_print(c, j->emit, &text);
+    const char *why = NULL;
+    if (strcmp(out, "-") != 0)
+        why = file_write(out, text.s ? text.s : "", text.n);
+    else if (fwrite(text.s ? text.s : "", 1, text.n, stdout) != text.n || fflush(stdout) != 0)
+        why = "standard output is closed";
+    buf_free(&text);
+    if (why) diag_error(c->diag, (Loc){0}, NULL, "cannot write %s: %s", out, why);
+    return !why;
+}
+
+static int build(BuildJob *j, Arena *a, Diag *d)
+{
+    Buf dump = {0};
+    Compilation c = {.until = j->emit, .dump = j->dump, .dump_out = &dump, .check_each = j->check,
+                     .arena = a, .diag = d};
+    bool ok = cli_read_source(&j->source, &c) && pass_compile(&c);
+    if (dump.n) fwrite(dump.s, 1, dump.n, stdout);
+    buf_free(&dump);
+    ok = ok && write_output(j, &c);
+    if (j->time && ok) {
+        Buf times = {0};
+        pass_print_times(&c, &times);
+        fputs(times.s, stderr);
+        buf_free(&times);
+    }
+    buf_free(&c.ptx);
+    return ok ? EXIT_RIGHT : EXIT_INPUT;
+}
+
+int cli_build(int argc, char **argv)
+{
+    Arena *a = arena_new((size_t)1 << 30);
+    Diag *d = diag_new(a);
+    BuildJob job = {.emit = FORM_PTX};
+    int status = EXIT_INPUT;
+    bool read = read_words(&job, argc, argv, a, d);
+    if (job.help) {
+        print_help();
+        arena_free(a);
+        return EXIT_RIGHT;
+    }
+    if (read && !job.source.path)
+        diag_error(d, (Loc){0}, "for example: baton build kernels/attention/v1.co",
+                   "baton build needs a .co file");
+    else if (read)
+        status = build(&job, a, d);
+    cli_flush(d);
+    arena_free(a);
+    return status;
+}

@@ -1,0 +1,53 @@
+// parallel.c - a counter that all threads draw their next piece from.
+#include "parallel.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { MAX_WORKERS = 64 };
+
+typedef struct {
+    atomic_llong next;
+    i64 n, grain;
+    ParallelBody *body;
+    void *ctx;
+} Loop;
+
+typedef struct {
+    Loop *loop;
+    int worker;
+} Start;
+
+int parallel_workers(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > MAX_WORKERS ? MAX_WORKERS : (int)n;
+}
+
+static void *work(void *arg)
+{
+    const Start *s = arg;
+    Loop *l = s->loop;
+    for (;;) {
+        i64 lo = atomic_fetch_add(&l->next, l->grain);
+        if (lo >= l->n) return NULL;
+        l->body(l->ctx, lo, MIN(lo + l->grain, l->n), s->worker);
+    }
+}
+
+void parallel_for(i64 n, i64 grain, ParallelBody *body, void *ctx)
+{
+    Loop loop = {0, n, grain, body, ctx};
+    Start start[MAX_WORKERS];
+    pthread_t thread[MAX_WORKERS];
+    int want = (int)MIN((i64)parallel_workers(), (n + grain - 1) / grain), made = 0;
+    for (int i = 0; i < want; i++) start[i] = (Start){&loop, i};
+    // A thread that cannot be made leaves its share to the others.
+    for (int i = 1; i < want; i++) {
+        if (pthread_create(&thread[made], NULL, work, &start[i]) != 0) break;
+        made++;
+    }
+    if (want > 0) work(&start[0]);
+    for (int i = 0; i < made; i++) pthread_join(thread[i], NULL);
+}

@@ -1,0 +1,328 @@
+// reference.c - the references, and the binding of shapes and arguments to them.
+#include "reference.h"
+#include "data.h"
+#include "parallel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static i64 extent(const RefCase *c, char letter)
+{
+    for (int i = 0; i < c->nletters; i++)
+        if (c->letter[i] == letter) return c->extent[i];
+    BUG("the reference %s has no extent %c", c->ref->name, letter);
+}
+
+// Sum of products in fp64. Four sums, so that the additions do not wait for one another.
+static double dot(const float *x, const float *y, i64 n)
+{
+    double s[4] = {0};
+    i64 i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int k = 0; k < 4; k++) s[k] += (double)x[i + k] * y[i + k];
+    for (; i < n; i++) s[0] += (double)x[i] * y[i];
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+// ---- attention: o = softmax(scale * q k^T) v, row by row -----------------------------------------
+// q[B,S,H,D], k[B,T,G,D], v[B,T,G,D] -> o[B,S,H,D]; H is a multiple of G (heads share keys). With
+// causal, query s sees keys 0..s + T - S; a query that sees none gives zeros.
+static void attention_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
+{
+    i64 S = extent(c, 'S'), H = extent(c, 'H'), D = extent(c, 'D');
+    i64 T = extent(c, 'T'), G = extent(c, 'G');
+    i64 head = row % H, s = row / H % S, batch = row / H / S;
+    i64 keys = c->causal ? MIN(T, MAX(s + T - S + 1, (i64)0)) : T;
+    i64 group = head / (H / G);
+    const float *q = c->f32[0] + first;
+    const float *k = c->f32[1] + ((batch * T) * G + group) * D;
+    const float *v = c->f32[2] + ((batch * T) * G + group) * D;
+    double max = -INFINITY, sum = 0;
+    for (i64 t = 0; t < keys; t++) {
+        scratch[t] = c->scale * dot(q, k + t * G * D, D);
+        max = scratch[t] > max ? scratch[t] : max;
+    }
+    for (i64 d = 0; d < n; d++) out[d] = 0;
+    for (i64 t = 0; t < keys; t++) {
+        double p = exp(scratch[t] - max);
+        sum += p;
+        for (i64 d = 0; d < n; d++) out[d] += p * (double)v[t * G * D + d];
+    }
+    for (i64 d = 0; d < n && keys; d++) out[d] /= sum;
+}
+static i64 attention_scratch(const RefCase *c) { return extent(c, 'T'); }
+static double attention_work(const RefCase *c)
+{
+    return (c->causal ? 1.0 : 2.0) * (double)extent(c, 'T') * (double)extent(c, 'D');
+}
+// The usual count: both products, half of them under the causal mask; no softmax.
+static double attention_flops(const RefCase *c)
+{
+    double n = (double)extent(c, 'B') * (double)extent(c, 'H') * (double)extent(c, 'S');
+    return (c->causal ? 2 : 4) * n * (double)extent(c, 'T') * (double)extent(c, 'D');
+}
+
+// ---- gemm: c[M,N] = a[M,K] b[N,K]^T --------------------------------------------------------------
+static void gemm_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
+{
+    i64 K = extent(c, 'K');
+    (void)first;
+    (void)scratch;
+    for (i64 j = 0; j < n; j++) out[j] = dot(c->f32[0] + row * K, c->f32[1] + j * K, K);
+}
+static double gemm_work(const RefCase *c) { return (double)extent(c, 'N') * (double)extent(c, 'K'); }
+static double gemm_flops(const RefCase *c)
+{
+    return 2.0 * (double)extent(c, 'M') * (double)extent(c, 'N') * (double)extent(c, 'K');
+}
+
+// ---- rowsum: y[m] = sum over n of x[m,n] ---------------------------------------------------------
+static void rowsum_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
+{
+    i64 N = extent(c, 'N');
+    double sum = 0;
+    (void)row;
+    (void)n;
+    (void)scratch;
+    for (i64 i = 0; i < N; i++) sum += data_get(c->in[0].type, c->in[0].data, first * N + i);
+    out[0] = sum;
+}
+static double rowsum_work(const RefCase *c) { return (double)extent(c, 'N'); }
+
+// ---- element by element: exact, so the result is rounded to the output's type ------------------
+static void copy_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
+{
+    (void)row;
+    (void)scratch;
+    for (i64 i = 0; i < n; i++) out[i] = data_get(c->in[0].type, c->in[0].data, first + i);
+}
+static void add_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
+{
+    (void)row;
+    (void)scratch;
+    for (i64 i = 0; i < n; i++) {
+        double sum = data_get(c->in[0].type, c->in[0].data, first + i) +
+                     data_get(c->in[1].type, c->in[1].data, first + i);
+        data_put(c->out.type, &out[i], 0, sum);
+        out[i] = data_get(c->out.type, &out[i], 0);
+    }
+}
+static double element_work(const RefCase *c) { return (double)c->row_len; }
+
+static i64 no_scratch(const RefCase *c)
+{
+    (void)c;
+    return 0;
+}
+static double no_flops(const RefCase *c)
+{
+    (void)c;
+    return 0;
+}
+
+static const Reference references[] = {
+    {"attention", {"BSHD", "BTGD", "BTGD"}, 3, "BSHD", 1, true, "causal scale", attention_row,
+     attention_scratch, attention_work, attention_flops},
+    {"gemm", {"MK", "NK"}, 2, "MN", 1, true, "", gemm_row, no_scratch, gemm_work, gemm_flops},
+    {"rowsum", {"MN"}, 1, "M", 0, false, "", rowsum_row, no_scratch, rowsum_work, no_flops},
+    {"copy", {NULL}, 1, NULL, 0, false, "", copy_row, no_scratch, element_work, no_flops},
+    {"add", {NULL}, 2, NULL, 0, false, "", add_row, no_scratch, element_work, no_flops},
+};
+
+const Reference *ref_find(const char *name, const char **all)
+{
+    *all = "attention, gemm, rowsum, copy, add";
+    for (int i = 0; i < COUNT(references); i++)
+        if (strcmp(references[i].name, name) == 0) return &references[i];
+    return NULL;
+}
+
+// ---- arguments: small expressions over the extents ------------------------------------------------
+typedef struct {
+    const char *s;     // what is left to read
+    const RefCase *c;
+    bool bad;
+} Reader;
+
+static double read_sum(Reader *r, int depth);
+
+static double read_atom(Reader *r, int depth)
+{
+    r->s += strspn(r->s, " ");
+    bool inverse = strncmp(r->s, "rsqrt(", 6) == 0, root = strncmp(r->s, "sqrt(", 5) == 0;
+    if (inverse || root || *r->s == '(') {
+        r->s += inverse ? 6 : root ? 5 : 1;
+        double v = depth < 32 ? read_sum(r, depth + 1) : 0;
+        r->s += strspn(r->s, " ");
+        if (depth >= 32 || *r->s != ')') {
+            r->bad = true;
+            return 0;
+        }
+        r->s++;
+        return inverse ? 1 / sqrt(v) : root ? sqrt(v) : v;
+    }
+    for (int i = 0; i < r->c->nletters; i++) {
+        if (*r->s == r->c->letter[i]) {
+            r->s++;
+            return (double)r->c->extent[i];
+        }
+    }
+    char *end;
+    double v = strtod(r->s, &end);
+    if (end == r->s) r->bad = true;
+    r->s = end;
+    return v;
+}
+
+static double read_product(Reader *r, int depth)
+{
+    double v = read_atom(r, depth);
+    for (;;) {
+        r->s += strspn(r->s, " ");
+        if (r->bad || (*r->s != '*' && *r->s != '/')) return v;
+        bool times = *r->s++ == '*';
+        double w = read_atom(r, depth);
+        v = times ? v * w : v / w;
+    }
+}
+
+static double read_sum(Reader *r, int depth)
+{
+    double v = read_product(r, depth);
+    for (;;) {
+        r->s += strspn(r->s, " ");
+        if (r->bad || (*r->s != '+' && *r->s != '-')) return v;
+        bool plus = *r->s++ == '+';
+        double w = read_product(r, depth);
+        v = plus ? v + w : v - w;
+    }
+}
+
+static const char *bind_arguments(Arena *a, RefCase *c, const RefArgument *arg, int nargs)
+{
+    c->causal = false;
+    c->scale = 1;
+    for (int i = 0; i < nargs; i++) {
+        const char *known = strstr(c->ref->arguments, arg[i].key);
+        size_t n = strlen(arg[i].key);
+        if (!n || !known || (known[n] && known[n] != ' ') ||
+            (known != c->ref->arguments && known[-1] != ' '))
+            return arena_printf(a, "the reference %s has no argument `%s`; it takes: %s",
+                                c->ref->name, arg[i].key,
+                                *c->ref->arguments ? c->ref->arguments : "none");
+        Reader r = {arg[i].value, c, false};
+        double v = read_sum(&r, 0);
+        if (r.bad || *r.s || !isfinite(v))
+            return arena_printf(a, "the reference %s: `%s=%s` is no number over the extents %.*s",
+                                c->ref->name, arg[i].key, arg[i].value, c->nletters, c->letter);
+        if (strcmp(arg[i].key, "causal") == 0) c->causal = v != 0;
+        if (strcmp(arg[i].key, "scale") == 0) c->scale = v;
+    }
+    return NULL;
+}
+
+// ---- shapes ----------------------------------------------------------------------------------------
+static const char *bind_shape(Arena *a, RefCase *c, const RefTensor *t, const char *letters,
+                              const char *what)
+{
+    if (t->rank != (int)strlen(letters))
+        return arena_printf(a, "the reference %s needs %s with the dimensions %s, found %d of them",
+                            c->ref->name, what, letters, t->rank);
+    for (int d = 0; d < t->rank; d++) {
+        int k = 0;
+        while (k < c->nletters && c->letter[k] != letters[d]) k++;
+        if (k == c->nletters) {
+            c->letter[c->nletters] = letters[d];
+            c->extent[c->nletters++] = t->dim[d];
+        } else if (c->extent[k] != t->dim[d]) {
+            return arena_printf(a, "the reference %s: %c is %lld in an earlier tensor and %lld in %s",
+                                c->ref->name, letters[d], (long long)c->extent[k],
+                                (long long)t->dim[d], what);
+        }
+    }
+    return NULL;
+}
+
+static const char *bind_shapes(Arena *a, RefCase *c)
+{
+    static const char *const nth[] = {"input 1", "input 2", "input 3", "input 4"};
+    const Reference *r = c->ref;
+    for (int i = 0; i < c->nin; i++) {
+        if (r->in[0]) {
+            const char *why = bind_shape(a, c, &c->in[i], r->in[i], nth[i]);
+            if (why) return why;
+        } else if (c->in[i].count != c->out.count) {
+            return arena_printf(a, "the reference %s needs inputs and output of one size", r->name);
+        }
+    }
+    if (r->out) {
+        const char *why = bind_shape(a, c, &c->out, r->out, "the output");
+        if (why) return why;
+    }
+    if (strcmp(r->name, "attention") == 0 && extent(c, 'H') &&
+        (!extent(c, 'G') || extent(c, 'H') % extent(c, 'G')))
+        return "the reference attention needs query heads in a multiple of key heads";
+    return NULL;
+}
+
+static void set_rows(RefCase *c)
+{
+    enum { FLAT_ROW = 1024 }; // elements of a row where the shape does not matter
+    if (!c->ref->out) {
+        c->row_len = FLAT_ROW;
+        c->nrow_dims = 1;
+        c->row_dim[0] = (c->out.count + FLAT_ROW - 1) / FLAT_ROW;
+        c->rows = c->row_dim[0];
+        return;
+    }
+    c->rows = c->row_len = 1;
+    for (int d = 0; d < c->out.rank; d++) {
+        if (d >= c->out.rank - c->ref->row_rank) {
+            c->row_len *= c->out.dim[d];
+        } else {
+            c->row_dim[c->nrow_dims++] = c->out.dim[d];
+            c->rows *= c->out.dim[d];
+        }
+    }
+    if (!c->row_len) c->rows = 0;
+}
+
+typedef struct {
+    const RefTensor *t;
+    float *out;
+} Widen;
+
+static void widen_piece(void *ctx, i64 lo, i64 hi, int worker)
+{
+    const Widen *w = ctx;
+    (void)worker;
+    for (i64 i = lo; i < hi; i++) w->out[i] = (float)data_get(w->t->type, w->t->data, i);
+}
+
+const char *ref_begin(Arena *a, const Reference *r, const RefArgument *arg, int nargs, RefCase *c)
+{
+    c->ref = r;
+    if (c->nin != r->nin)
+        return arena_printf(a, "the reference %s takes %d inputs, the contract's `op:` names %d",
+                            r->name, r->nin, c->nin);
+    const char *why = bind_shapes(a, c);
+    if (!why) why = bind_arguments(a, c, arg, nargs);
+    if (why) return why;
+    set_rows(c);
+    for (int i = 0; i < c->nin && r->needs_f32; i++) {
+        c->f32[i] = malloc(sizeof(float) * (size_t)c->in[i].count + 1);
+        if (!c->f32[i]) return "not enough memory for the reference";
+        Widen w = {&c->in[i], c->f32[i]};
+        parallel_for(c->in[i].count, 1 << 16, widen_piece, &w);
+    }
+    return NULL;
+}
+
+void ref_end(RefCase *c)
+{
+    for (int i = 0; i < REF_MAX_INPUTS; i++) {
+        free(c->f32[i]);
+        c->f32[i] = NULL;
+    }
+}

@@ -1,0 +1,182 @@
+// pass.c - THE pass table: the whole way from text to PTX on one page, and the loop that runs it.
+#include "pass.h"
+
+#include "emit/ptx.h"
+#include "lower/lower.h"
+#include "tile/from_ast.h"
+
+#include <string.h>
+#include <time.h>
+
+const char *const pass_form_name[FORM_COUNT] = {"ast", "tile", "thread", "ptx"};
+
+// ---- the passes ------------------------------------------------------------------------------------
+static bool run_parse(Compilation *c)
+{
+    c->file = diag_add_file(c->diag, c->path, c->text, c->text_n);
+    c->ast = ast_parse(c->arena, c->names, c->diag, c->file, c->text, c->text_n, c->defines,
+                       c->ndefines);
+    return diag_errors(c->diag) == 0;
+}
+
+// The entry when none was asked for: the only tile function.
+static bool choose_entry(Compilation *c)
+{
+    Buf all = {0};
+    int n = 0;
+    Loc second = {0};
+    for (int i = 0; i < c->ast->nparts; i++) {
+        const AstPart *p = &c->ast->parts[i];
+        if (p->kind != PART_TILE || !p->name) continue;
+        if (n == 0) c->entry = p->name;
+        if (n == 1) second = p->loc;
+        buf_printf(&all, "%s%s", n++ ? ", " : "", p->name);
+    }
+    if (n == 0)
+        diag_error(c->diag, (Loc){.file = c->file}, "a tile function begins with __co__",
+                   "there is no tile function in this file");
+    if (n > 1)
+        diag_error(c->diag, second, "choose one with -e NAME",
+                   "the file has %d tile functions: %s", n, all.s);
+    buf_free(&all);
+    return n == 1;
+}
+
+static bool run_resolve(Compilation *c)
+{
+    if (!c->entry && !choose_entry(c)) return false;
+    TileModule *m = ARENA_NEW(c->arena, TileModule);
+    m->arena = c->arena;
+    m->names = c->names;
+    m->exprs = c->exprs;
+    m->diag = c->diag;
+    if (!tile_from_ast(m, c->ast, intern(c->names, c->entry)) || m->fns.n != 1) return false;
+    c->tile = m;
+    c->plan = m->fns.at[0]->plan;
+    return true;
+}
+
+static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
+
+static bool run_lower(Compilation *c)
+{
+    ThreadModule *m = ARENA_NEW(c->arena, ThreadModule);
+    m->arena = c->arena;
+    m->exprs = c->exprs;
+    m->diag = c->diag;
+    if (!lower_module(c->tile, m)) return false;
+    c->thread = m;
+    return true;
+}
+
+static bool run_emit(Compilation *c) { return ptx_print(c->thread, c->plan, c->diag, &c->ptx); }
+
+// ---- the table -------------------------------------------------------------------------------------
+// Columns: name, form that it leaves, function, what must stand before it, why.
+const Pass pass_table[] = {
+    {"parse", FORM_AST, run_parse, {NULL}, "text to syntax tree; macros are expanded here"},
+    {"resolve", FORM_TILE, run_resolve, {"parse"},
+     "names, types and shapes; also parameters, symbols and checks of the launch plan"},
+    {"layouts", FORM_TILE, run_layouts, {"resolve"},
+     "products and reductions decide which thread holds which element of a fragment"},
+    {"lower", FORM_THREAD, run_lower, {"resolve", "layouts"},
+     "machine operations, barriers, addresses, and the steps of the launch plan; needs layouts"},
+    {"emit", FORM_PTX, run_emit, {"lower"}, "PTX by table, with the launch plan in its head"},
+};
+const int pass_count = COUNT(pass_table);
+_Static_assert(COUNT(pass_table) <= PASS_MAX, "Compilation.ms has a place for each pass");
+
+const char *pass_check_order(const Pass *table, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (i && table[i].form < table[i - 1].form) return table[i].name;
+        for (int k = 0; k < PASS_MAX_NEEDS && table[i].needs[k]; k++) {
+            int j = 0;
+            while (j < i && strcmp(table[j].name, table[i].needs[k]) != 0) j++;
+            if (j == i) return table[i].name;
+        }
+    }
+    return NULL;
+}
+
+// ---- the loop --------------------------------------------------------------------------------------
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+// The law of the form that was just reached. A program that breaks it came from a wrong pass: the
+// user hears which, since no message of a checker is about the source.
+static bool check_form(Compilation *c, const Pass *p)
+{
+    double start = now_ms();
+    bool ok = true;
+    switch (p->form) {
+    case FORM_TILE: ok = tile_check(c->tile); break;
+    case FORM_THREAD:
+        ok = thread_check(c->thread, c->diag) && plan_check(c->plan, c->thread, c->diag);
+        break;
+    default: break; // the parser has no law beyond its types; PTX is checked by its assembler
+    }
+    c->check_ms += now_ms() - start;
+    if (!ok)
+        diag_error(c->diag, (Loc){.file = c->file}, "this is a bug in baton, worth reporting",
+                   "the pass `%s` left a program that breaks the rules of the %s form", p->name,
+                   pass_form_name[p->form]);
+    return ok;
+}
+
+static void dump(const Compilation *c, const Pass *p)
+{
+    buf_printf(c->dump_out, "==== after %s\n", p->name);
+    pass_print(c, p->form, c->dump_out);
+}
+
+bool pass_compile(Compilation *c)
+{
+    const char *misplaced = pass_check_order(pass_table, pass_count);
+    if (misplaced) BUG("the pass %s stands before one that it needs", misplaced);
+    c->names = intern_new(c->arena);
+    c->exprs = expr_pool_new(c->arena, c->names);
+    for (int i = 0; i < pass_count && pass_table[i].form <= c->until; i++) {
+        const Pass *p = &pass_table[i];
+        double start = now_ms();
+        bool ok = p->run(c);
+        c->ms[i] = now_ms() - start;
+        if (!ok && !diag_errors(c->diag)) BUG("the pass %s failed without a message", p->name);
+        if (!ok) return false;
+        bool last = i + 1 == pass_count || pass_table[i + 1].form != p->form;
+        if (c->dump && (strcmp(c->dump, "all") == 0 || strcmp(c->dump, p->name) == 0)) dump(c, p);
+        // Layouts and the like may be missing between passes of a form, so checkers of half-made
+        // programs run only where they are asked for.
+        if ((last || c->check_each) && !check_form(c, p)) return false;
+    }
+    return true;
+}
+
+void pass_print(const Compilation *c, PassForm form, Buf *out)
+{
+    switch (form) {
+    case FORM_AST: ast_print(c->ast, out); return;
+    case FORM_TILE: tile_print(c->tile, out); return;
+    case FORM_THREAD:
+        plan_print(c->plan, "//@ ", out);
+        thread_print(c->thread, out);
+        return;
+    case FORM_PTX: buf_write(out, c->ptx.s ? c->ptx.s : "", c->ptx.n); return;
+    case FORM_COUNT: break;
+    }
+    BUG("form %d", form);
+}
+
+void pass_print_times(const Compilation *c, Buf *out)
+{
+    double total = c->check_ms;
+    for (int i = 0; i < pass_count && pass_table[i].form <= c->until; i++) {
+        buf_printf(out, "%10.3f ms  %s\n", c->ms[i], pass_table[i].name);
+        total += c->ms[i];
+    }
+    buf_printf(out, "%10.3f ms  checks\n%10.3f ms  in all\n", c->check_ms, total);
+}

@@ -1,0 +1,70 @@
+// pass.h - the way of a kernel from text to PTX as one table of passes, and the run over it.
+//
+// A pass is a row: its name, the form of the program that it leaves behind, what must have run before
+// it and why. The table stands in pass.c and is the whole pipeline; its order constraints are data and
+// are checked before anything runs. After every pass the checker of the form runs (always after the
+// last one of a form, after each one when `check_each`).
+#ifndef BATON_PASS_H
+#define BATON_PASS_H
+
+#include "ast/ast.h"
+#include "thread/thread.h"
+#include "tile/tile.h"
+
+// Forms of the program, in the order of the pipeline. --emit and --dump print them.
+typedef enum { FORM_AST, FORM_TILE, FORM_THREAD, FORM_PTX, FORM_COUNT } PassForm;
+extern const char *const pass_form_name[FORM_COUNT]; // "ast" "tile" "thread" "ptx"
+
+enum { PASS_MAX = 32, PASS_MAX_NEEDS = 3 };
+
+typedef struct {
+    // what to compile
+    const char *path;          // for messages
+    const char *text;          // must outlive the Compilation
+    size_t text_n;
+    const AstDefine *defines;
+    int ndefines;
+    const char *entry;         // tile function; NULL: the only one of the file
+    PassForm until;            // stop once this form is reached
+    // what to show and check besides
+    const char *dump;          // pass after which the program is printed, or "all"; NULL: none
+    Buf *dump_out;
+    bool check_each;           // run the checker after every pass
+    // memory and messages, given by the caller; everything below lives in the arena
+    Arena *arena;
+    Diag *diag;
+    // results
+    u16 file;
+    Intern *names;
+    ExprPool *exprs;
+    AstFile *ast;
+    TileModule *tile;          // one function: the entry
+    ThreadModule *thread;
+    Plan *plan;                // the entry's
+    Buf ptx;                   // the caller frees it
+    double ms[PASS_MAX];       // time of each pass, milliseconds
+    double check_ms;           // of all checkers together
+} Compilation;
+
+typedef struct {
+    const char *name;
+    PassForm form;             // of the program after the pass
+    bool (*run)(Compilation *c); // false: errors are in the Diag
+    const char *needs[PASS_MAX_NEEDS];
+    const char *reason;        // why it stands where it stands
+} Pass;
+
+extern const Pass pass_table[];
+extern const int pass_count;
+
+// Runs the table up to `c->until`. False when there were errors. Aborts with BUG when the table
+// breaks its own constraints or a checker refuses what a pass made of a right program.
+bool pass_compile(Compilation *c);
+// NULL when every row's needs stand before it and forms never go back, else what is wrong.
+const char *pass_check_order(const Pass *table, int n);
+// The program in a form that has been reached, as text.
+void pass_print(const Compilation *c, PassForm form, Buf *out);
+// Table of times: one line a pass.
+void pass_print_times(const Compilation *c, Buf *out);
+
+#endif
