@@ -1,5 +1,5 @@
 // tables.c - the rows of ops.h and thread.h as arrays, and the little that follows from them alone.
-#include "thread.h"
+#include "text.h"
 
 const ThreadOpInfo thread_op[OP_COUNT] = {
 #define X(id, name, sig, types, effect, scope, ptx, form) \
@@ -55,4 +55,72 @@ i64 thread_buffer_offset(const ThreadBuffer *b, const i64 *coord)
     for (int i = 0; i < r - 2; i++) slot = slot * extent[i] + coord[i];
     return slot * smem_tile_bytes(b->layout, elem, extent[r - 2], extent[r - 1]) +
            smem_offset(b->layout, elem, extent[r - 2], extent[r - 1], coord[r - 2], coord[r - 1]);
+}
+
+// ---- text form (text.h) ------------------------------------------------------------------------
+
+const char *const reg_class_name[RC_COUNT] = {"pred", "b16", "b32", "b64", "f32"};
+const char *const param_kind_name[PARAM_TMAP + 1] = {"ptr", "s32", "s64", "f32", "tmap"};
+const char *const shfl_mode_name[4] = {"bfly", "idx", "up", "down"};
+
+ThreadAttr thread_attr(ThreadOpcode op)
+{
+    switch (op) {
+    case OP_LDS:
+    case OP_STS:
+    case OP_LDG:
+    case OP_STG: return ATTR_VECTOR;
+    case OP_LDMATRIX:
+    case OP_STMATRIX: return ATTR_MATRICES;
+    case OP_CPASYNC: return ATTR_BYTES;
+    case OP_WGMMA_SS:
+    case OP_WGMMA_RS: return ATTR_EXTENT;
+    case OP_SHFL: return ATTR_SHFL;
+    case OP_TMA_LOAD:
+    case OP_TMA_STORE: return ATTR_RANK;
+    case OP_CPASYNC_WAIT:
+    case OP_BULK_WAIT:
+    case OP_BULK_WAIT_READ:
+    case OP_WGMMA_WAIT:
+    case OP_SETMAXNREG_INC:
+    case OP_SETMAXNREG_DEC: return ATTR_OPERAND;
+    case OP_UNROLL:
+    case OP_ROLE: return ATTR_REGION;
+    default: return ATTR_NONE;
+    }
+}
+
+const ThreadFlag thread_flag[] = {
+    {OP_LDMATRIX, "trans", OPF_TRANS},
+    {OP_STMATRIX, "trans", OPF_TRANS},
+    {OP_WGMMA_SS, "trans_a", OPF_TRANS_A},
+    {OP_WGMMA_SS, "trans_b", OPF_TRANS_B},
+    {OP_WGMMA_SS, "neg_a", OPF_NEG_A},
+    {OP_WGMMA_SS, "neg_b", OPF_NEG_B},
+    {OP_WGMMA_RS, "trans_b", OPF_TRANS_B},
+    {OP_WGMMA_RS, "neg_a", OPF_NEG_A},
+    {OP_WGMMA_RS, "neg_b", OPF_NEG_B},
+    {OP_TMA_LOAD, "evict_first", OPF_EVICT_FIRST},
+    {OP_TMA_LOAD, "evict_last", OPF_EVICT_LAST},
+    {OP_CVT, "rzi", OPF_RZI},
+    {OP_IF, "uniform", OPF_UNIFORM},
+};
+const int thread_flags_n = COUNT(thread_flag);
+
+int thread_sig_operands(const ThreadOp *op, char letter)
+{
+    switch (letter) {
+    case 'S':
+    case 'G':
+    case 'B': return 2;
+    case 'C': return op->n;
+    default: return 1;
+    }
+}
+
+int thread_sig_mems(ThreadOpcode op)
+{
+    int n = 0;
+    for (const char *c = thread_op[op].sig; *c; c++) n += *c == 'S' || *c == 'G' || *c == 'B' || *c == 'L';
+    return n;
 }
