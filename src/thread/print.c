@@ -188,7 +188,10 @@ static void print_suffixes(Printer *p, const ThreadOp *op)
     for (int i = 0; i < thread_flags_n; i++)
         if (thread_flag[i].op == op->op && (op->flags & thread_flag[i].flag))
             buf_printf(p->out, ".%s", thread_flag[i].text);
-    if (op->type && op->type < TT_COUNT) buf_printf(p->out, ".%s", thread_type_name[op->type]);
+    bool wgmma = op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS;
+    bool implied = wgmma && op->type == TT_F32 && op->type2; // one type means f32 and that one
+    if (op->type && op->type < TT_COUNT && !implied)
+        buf_printf(p->out, ".%s", thread_type_name[op->type]);
     if (op->type2 && op->type2 < TT_COUNT) buf_printf(p->out, ".%s", thread_type_name[op->type2]);
 }
 

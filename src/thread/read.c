@@ -561,10 +561,8 @@ static bool read_suffix(Reader *r, ThreadOp *op, const char *s, size_t n, int *t
     }
     for (int i = 1; i < TT_COUNT; i++) {
         if (!word_is(s, n, thread_type_name[i]) || *types == 2) continue;
-        bool second = *types == 1 || op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS;
-        if (second) op->type2 = (u8)i;
+        if ((*types)++) op->type2 = (u8)i;
         else op->type = (u8)i;
-        *types = second ? 2 : 1;
         return true;
     }
     if (op->op == OP_SETP)
@@ -592,6 +590,8 @@ static int find_op(const char *s, size_t n, size_t *length)
     return best;
 }
 
+static bool is_wgmma(const ThreadOp *op) { return op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS; }
+
 static bool read_op_name(Reader *r, ThreadOp *op)
 {
     skip_blanks(r);
@@ -608,6 +608,10 @@ static bool read_op_name(Reader *r, ThreadOp *op)
         while (k < n && s[k] != '.') k++;
         if (k == start) return fail(r, NULL, "an empty suffix of %s", thread_op[code].name);
         if (!read_suffix(r, op, s + start, k - start, &types)) return false;
+    }
+    if (types == 1 && is_wgmma(op)) { // wgmma.ss.n64.bf16 accumulates in f32
+        op->type2 = op->type;
+        op->type = TT_F32;
     }
     r->at = s + n;
     return true;

@@ -56,10 +56,10 @@ typedef enum {
 } ThreadType;
 // Meaning of types in single operations: b8 loads zero-extend into a b16 register and b8 stores
 // write its low byte; cvt from s16/u16 widens; cvt to e4m3/e5m2 saturates and leaves the high byte 0.
-// Packed pairs have the first element in the low bits everywhere: `cvt.pack.bf16x2 d, a, b` puts a
-// (f32) into the low half, `pack.b32 d, a, b` likewise (b16 a, b; b64: b32 a, b), and `unpack.b32 a,
-// b, s` gives the low half to a. cvt.pack also makes e4m3x2, e5m2x2 (b16, saturating). tf32 in a
-// register is b32. wgmma: `type` is none, `type2` the type of A and B; accumulators are f32.
+// cvt.pack.bf16x2 d, a, b (a, b: f32) puts a into the HIGH half and b into the low half, as PTX does;
+// so do f16x2, e4m3x2, e5m2x2 (the last two in b16, saturating). pack.b32 d, a, b (b16 a, b; b64:
+// b32 a, b) has a in the LOW half, and unpack.b32 a, b, s gives the low half to a. tf32 in a
+// register is b32. wgmma: `type` is f32, of the accumulators; `type2` the type of A and B.
 
 typedef enum { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE, CMP_COUNT } ThreadCmp;
 // f32 comparisons are ordered (false on NaN) except NE, which is true on NaN (setp.neu).
