@@ -52,6 +52,7 @@ typedef struct {
 
 // One step of a plan with numbers. Limits of the grid are checked before a device sees it.
 typedef struct {
+    RtModule *module;
     RtKernel *kernel;
     const char *name;
     u32 grid[3];           // CTAs, none is 0

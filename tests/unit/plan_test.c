@@ -1,7 +1,7 @@
 // plan_test.c - launch plans: text in both directions, the law, and plans with numbers.
 //
-// Every tests/plan/*.plan without "# error:" lines must be read, obey the law, and print back to its
-// own text, bare and behind a prefix in the head of a larger file. One with such lines must be
+// Every tests/plan/*.plan without "# error:" lines must be read, obey the law, and print back to
+// its own text, bare and behind a prefix in the head of a larger file. One with such lines must be
 // refused, and each line's text must stand in the messages. The rest binds plans to arguments.
 //
 //     plan_test [folder of .plan files]
@@ -166,7 +166,7 @@ static void test_damage(Tally *t, const char *folder)
     buf_free(&text);
 }
 
-// ---- numbers -------------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 
 static const char bind_text[] =
     "plan f\n"
@@ -223,7 +223,8 @@ static void test_bind(Tally *t)
          "argument n is 2147483648; s32 holds -2147483648 to 2147483647"},
     };
     Reading r = read_text("bind", "", bind_text, strlen(bind_text));
-    expect(t, r.plan && plan_check(r.plan, NULL, r.diag), "the plan of the bind test is legal", NULL);
+    expect(t, r.plan && plan_check(r.plan, NULL, r.diag), "the plan of the bind test is legal",
+           NULL);
     for (int i = 0; r.plan && i < COUNT(cases); i++) {
         PlanValue v[4] = {tensor(base, DT_BF16, 3, 2, 32, 64), tensor(base, DT_BF16, 3, 2, 32, 64),
                           {.type = DT_F32}, {.type = DT_S32, .int_value = 5}};
@@ -270,7 +271,8 @@ static void test_dims_and_maps(Tally *t)
     const char *why = plan_param_dims(r.arena, r.plan, 2, size_of_name, &(Sizes){3, 32}, dim);
     expect(t, !why && dim[0] == 3 && dim[1] == 64, "extents of a result", why);
     why = plan_param_dims(r.arena, r.plan, 2, size_of_name, &(Sizes){3, INT64_MAX}, dim);
-    expect(t, why && strcmp(why, "extent 1 of o, S*2: overflow") == 0, "extents that overflow", why);
+    expect(t, why && strcmp(why, "extent 1 of o, S*2: overflow") == 0, "extents that overflow",
+           why);
 
     for (i64 batch = 1; batch <= 2; batch++) {
         void *base = (void *)0x10000;

@@ -1,0 +1,159 @@
+// driver.h - the NVIDIA driver as one table of functions, filled from libcuda.so.1 when the program
+// runs. Declares the little of the driver's interface that the runtime needs in its own words, so
+// that baton builds on a machine that has never seen CUDA.
+#ifndef BATON_RT_DRIVER_H
+#define BATON_RT_DRIVER_H
+
+#include "rt.h"
+
+typedef int CuResult;           // 0: success
+typedef u64 CuAddress;          // on the device
+typedef struct CuContextOpaque *CuContext;
+typedef struct CuModuleOpaque *CuModule;
+typedef struct CuFunctionOpaque *CuFunction;
+typedef struct CuStreamOpaque *CuStream;
+typedef struct CuEventOpaque *CuEvent;
+typedef struct CuLinkOpaque *CuLink;
+
+// Values of the driver's enums that the runtime uses.
+enum {
+    CU_OK = 0,
+    CU_ERROR_OUT_OF_MEMORY = 2,
+    CU_ERROR_NO_DEVICE = 100,
+    CU_ERROR_INVALID_DEVICE = 101,
+    CU_ERROR_INVALID_IMAGE = 200,
+    CU_ERROR_NO_BINARY_FOR_GPU = 209,
+    CU_ERROR_INVALID_PTX = 218,
+    CU_ERROR_NOT_FOUND = 500,
+
+    CU_DEVICE_SM_COUNT = 16,
+    CU_DEVICE_MAJOR = 75,
+    CU_DEVICE_MINOR = 76,
+    CU_DEVICE_SMEM_OPTIN = 97,
+
+    CU_FUNC_SHARED_BYTES = 1,
+    CU_FUNC_LOCAL_BYTES = 3,
+    CU_FUNC_REGISTERS = 4,
+    CU_FUNC_MAX_DYNAMIC_SHARED = 8,
+
+    CU_JIT_INFO_LOG = 3,
+    CU_JIT_INFO_LOG_BYTES = 4,
+    CU_JIT_ERROR_LOG = 5,
+    CU_JIT_ERROR_LOG_BYTES = 6,
+    CU_JIT_LOG_VERBOSE = 12,
+    CU_JIT_INPUT_PTX = 1,
+
+    CU_LAUNCH_CLUSTER = 4,      // launch attribute: extents of the cluster
+
+    CU_TMAP_INTERLEAVE_NONE = 0,
+    CU_TMAP_L2_PROMOTION_256B = 3,
+    CU_TMAP_FILL_ZERO = 0,
+};
+
+typedef struct {
+    _Alignas(64) u64 word[16];  // opaque, made by cuTensorMapEncodeTiled
+} CuTensorMap;
+
+typedef struct {
+    int id;
+    char pad[4];
+    union {
+        u32 cluster[3];
+        char space[64];
+    } value;
+} CuLaunchAttribute;
+
+typedef struct {
+    u32 grid[3], block[3], shared_bytes;
+    CuStream stream;
+    CuLaunchAttribute *attributes;
+    u32 nattributes;
+} CuLaunchConfig;
+
+// One row per function: field, symbol in the library, whether the runtime can live without it,
+// parameters.
+//   field             symbol                        need   parameters
+#define RT_DRIVER_CALLS(X)                                                                        \
+    X(init, "cuInit", true, (unsigned flags))                                                     \
+    X(driver_version, "cuDriverGetVersion", true, (int *out))                                     \
+    X(error_name, "cuGetErrorName", true, (CuResult r, const char **out))                         \
+    X(error_text, "cuGetErrorString", true, (CuResult r, const char **out))                       \
+    X(device_count, "cuDeviceGetCount", true, (int *out))                                         \
+    X(device_get, "cuDeviceGet", true, (int *device, int number))                                 \
+    X(device_name, "cuDeviceGetName", true, (char *out, int bytes, int device))                   \
+    X(device_attribute, "cuDeviceGetAttribute", true, (int *out, int attribute, int device))      \
+    X(context_retain, "cuDevicePrimaryCtxRetain", true, (CuContext *out, int device))             \
+    X(context_release, "cuDevicePrimaryCtxRelease_v2", true, (int device))                        \
+    X(context_push, "cuCtxPushCurrent_v2", true, (CuContext c))                                   \
+    X(context_pop, "cuCtxPopCurrent_v2", true, (CuContext *out))                                  \
+    X(mem_alloc, "cuMemAlloc_v2", true, (CuAddress *out, size_t bytes))                           \
+    X(mem_free, "cuMemFree_v2", true, (CuAddress p))                                              \
+    X(copy_in, "cuMemcpyHtoD_v2", true, (CuAddress to, const void *from, size_t bytes))           \
+    X(copy_out, "cuMemcpyDtoH_v2", true, (void *to, CuAddress from, size_t bytes))                \
+    X(fill, "cuMemsetD8Async", true, (CuAddress to, unsigned char b, size_t bytes, CuStream s))   \
+    X(link_create, "cuLinkCreate_v2", true,                                                       \
+      (unsigned n, const int *options, void **values, CuLink *out))                               \
+    X(link_add, "cuLinkAddData_v2", true,                                                         \
+      (CuLink l, int kind, void *data, size_t bytes, const char *name, unsigned n,                \
+       const int *options, void **values))                                                        \
+    X(link_complete, "cuLinkComplete", true, (CuLink l, void **code, size_t *bytes))              \
+    X(link_destroy, "cuLinkDestroy", true, (CuLink l))                                            \
+    X(module_load, "cuModuleLoadData", true, (CuModule *out, const void *code))                   \
+    X(module_unload, "cuModuleUnload", true, (CuModule m))                                        \
+    X(module_function, "cuModuleGetFunction", true, (CuFunction *out, CuModule m, const char *n)) \
+    X(function_get, "cuFuncGetAttribute", true, (int *out, int attribute, CuFunction f))          \
+    X(function_set, "cuFuncSetAttribute", true, (CuFunction f, int attribute, int value))         \
+    X(function_param, "cuFuncGetParamInfo", false, /* from 12.4 on */                             \
+      (CuFunction f, size_t index, size_t *offset, size_t *bytes))                                \
+    X(launch, "cuLaunchKernelEx", true,                                                           \
+      (const CuLaunchConfig *c, CuFunction f, void **params, void **extra))                       \
+    X(encode_tiled, "cuTensorMapEncodeTiled", true,                                               \
+      (CuTensorMap *out, int type, u32 rank, void *base, const u64 *dim, const u64 *stride,       \
+       const u32 *box, const u32 *element_stride, int interleave, int swizzle, int l2, int fill)) \
+    X(stream_sync, "cuStreamSynchronize", true, (CuStream s))                                     \
+    X(event_create, "cuEventCreate", true, (CuEvent *out, unsigned flags))                        \
+    X(event_record, "cuEventRecord", true, (CuEvent e, CuStream s))                               \
+    X(event_sync, "cuEventSynchronize", true, (CuEvent e))                                        \
+    X(event_ms, "cuEventElapsedTime", true, (float *out, CuEvent from, CuEvent to))               \
+    X(event_destroy, "cuEventDestroy_v2", true, (CuEvent e))
+
+typedef struct {
+    void *library;              // handle of dlopen
+    int version;                // 13000 is 13.0
+#define X(field, symbol, need, params) CuResult (*field) params;
+    RT_DRIVER_CALLS(X)
+#undef X
+} RtDriver;
+
+// Opens the library, fills the table and starts the driver. `path` NULL: libcuda.so.1. The table is
+// part of the caller's struct. Fails with NO_DRIVER, NO_DEVICE, DRIVER_ERROR.
+baton_status rt_driver_open(const char *path, RtDriver *out, RtError *e);
+void rt_driver_close(RtDriver *d);
+// The failed call `r` as a status: "<what baton was doing>: CUDA_ERROR_X (its text)".
+baton_status rt_driver_fail(const RtDriver *d, CuResult r, RtError *e, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+// ---- a GPU as the runtime's device (cuda.c, cuda_load.c) ----------------------------------------
+typedef struct {
+    RtDevice base;
+    RtDriver driver;
+    Arena *arena;               // holds this struct
+    int device;
+    CuContext context;          // the primary context
+} CudaDevice;
+
+typedef struct {
+    RtModule base;
+    Arena *arena;               // holds this struct and its texts
+    CuModule module;
+} CudaModule;
+
+// Makes the device's context the calling thread's; cuda_leave restores the one before.
+baton_status cuda_enter(const CudaDevice *d, RtError *e);
+void cuda_leave(const CudaDevice *d);
+
+// Machine code from PTX or from the cache, on the device. See RtDeviceOps.load.
+baton_status cuda_load(RtDevice *device, const RtCode *c, RtModule **out, RtTimes *t, RtError *e);
+void cuda_unload(RtModule *m);
+
+#endif
