@@ -23,7 +23,8 @@ typedef enum {
                // device helper; body; text,text_n = the source text of the whole function;
                // flags: AST_F_DEVICE for a __device__ helper (C dialect, see AST_FOR, AST_CTYPE...)
     AST_PARAM, // [name]; type; storage (STOR_NONE or STOR_GLOBAL, STOR_SHARED/LOCAL are reported by
-               // the parser); flags: AST_F_REF for '&', AST_F_POINTER, AST_F_CONST (device helpers)
+               // the parser, as is a misplaced '&'); flags: AST_F_REF for '&'. Device helpers: also
+               // AST_F_POINTER, AST_F_CONST; list = array extents (`float x[4]`, may be empty: `x[]`)
     AST_TYPE,  // name = as written; dtype = DType or -1 (void, auto, stream, or an element type that
                // the compiler has no arithmetic for); list = dims when spanned (AST_F_SPANNED):
                // expressions or AST_ANYDIM; AST_F_RANK_ONLY: `T mdspan<N>`, ivalue = N.
@@ -219,7 +220,7 @@ struct AstNode {
     u32 flags;
     int swizzle, promote; // bytes; 0 when not written
     u16 depth;            // height of an expression's tree: at most AST_MAX_DEPTH
-    Loc loc;              // first token (binary: the operator); inside a macro: the place of use
+    Loc loc;              // first token (binary, view, index: the operator); inside a macro: the place of use
     const char *name;     // interned
     const char *text;     // with text_n bytes; ends in NUL too
     size_t text_n;
@@ -261,7 +262,7 @@ typedef struct { // an object-like macro as it stands at the end of the file
 
 typedef struct {
     u16 file;
-    AstPart *parts; // in order; their texts together are the whole file
+    AstPart *parts; // in order; their texts are the whole file (without `__cok__ {` and its `}`)
     int nparts;
     AstContractLine *contract;
     int ncontract;

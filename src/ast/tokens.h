@@ -82,7 +82,7 @@ typedef struct {
     u8 kind;  // TokKind
     u8 flags; // TF_*
     u8 err;   // LexErr
-    i8 dtype; // TOK_TYPE, TOK_INT, TOK_FLOAT
+    int8_t dtype;// TOK_TYPE, TOK_INT, TOK_FLOAT
     u32 len;  // bytes of source text
     Loc loc;
     const char *name; // words: interned; punctuation: its text; strings: the decoded bytes
@@ -101,7 +101,7 @@ typedef struct {
     Arena *arena;
     Diag *diag;
     bool quiet;
-    int errors;
+    int errors, warnings;
     const char *why; // first error of a quiet sink
     Loc why_loc;
 } AstSink;
@@ -126,6 +126,7 @@ Lexer lex_open(Arena *a, Intern *in, u16 file, const char *text, size_t n);
 void lex_next(Lexer *l, Token *t);
 Loc lex_loc(const Lexer *l);
 void lex_seek(Lexer *l, size_t pos);      // forward only; keeps the line number right
+void lex_rewind(Lexer *l, size_t pos, Loc at); // back to a place that was read before
 size_t lex_line_end(const Lexer *l);      // end of the logical line: splices and comments joined
 void lex_report(AstSink *s, const Token *t); // reports t->err, if any
 const char *tok_describe(Arena *a, const Token *t); // for messages: "'foo'", "number 12", "end of ..."
@@ -151,7 +152,8 @@ Pp *pp_new(Arena *a, Intern *in, Diag *d, u16 file, const char *text, size_t n);
 void pp_define(Pp *p, const char *name, const char *value); // -D
 const AstIntrinsicVec *pp_intrinsics(const Pp *p);
 
-// The next island of the file. `host` is the verbatim text before it. Returns false at the end.
+// The next island of the file. `host` is the verbatim text before it. Returns false at the end, with
+// the text behind the last island in `host`.
 typedef struct {
     AstPartKind kind;       // PART_TILE, PART_DEVICE or PART_DEVICE_BLOCK
     Loc loc, host_loc;
