@@ -1,0 +1,444 @@
+// copy.c - tile copies between global and shared memory: by cp.async, through registers, or by the
+// TMA unit. A copy that does not depend on a group or thread variable is done once, by all threads of
+// the block; one that depends on the warpgroup, by each warpgroup for itself.
+//
+// Elements of the view that lie beyond its limits read as zero and are not written.
+#include "impl.h"
+
+enum { COPY_UNROLL = 32 }; // passes over the tile that are unrolled; more become a loop
+
+typedef struct {
+    const TileOp *op;
+    const TileView *global, *shared;
+    DType type;
+    int elem;            // bytes
+    i64 rows, cols;      // of the tile, elements
+    int threads;         // that take part
+    const Expr *thread;  // index of this thread among them
+    bool group;          // each warpgroup copies its own tile
+} Copy;
+
+static bool views_depend(const Lower *l, const TileView *v, TileLevel level)
+{
+    for (int i = 0; i < l->par_vars[level].n; i++) {
+        const char *var = l->par_vars[level].at[i];
+        if (v->slot && expr_uses(v->slot, var)) return true;
+        for (int d = 0; d < l->k->buffers.at[v->buffer].rank; d++)
+            if (expr_uses(v->origin[d], var)) return true;
+    }
+    return false;
+}
+
+static bool copy_shape(Lower *l, const TileOp *op, Copy *c)
+{
+    const TileBuffer *d = &l->k->buffers.at[op->dst.buffer], *s = &l->k->buffers.at[op->src.buffer];
+    *c = (Copy){.op = op, .type = d->type, .elem = dtype_bytes[d->type]};
+    if ((d->kind == TB_SHARED) == (s->kind == TB_SHARED)) {
+        lower_error(l, op->loc, NULL, "not supported yet: copy from %s to %s memory",
+                    s->kind == TB_SHARED ? "shared" : "global",
+                    d->kind == TB_SHARED ? "shared" : "global");
+        return false;
+    }
+    c->shared = d->kind == TB_SHARED ? &op->dst : &op->src;
+    c->global = d->kind == TB_SHARED ? &op->src : &op->dst;
+    const TileView *v = c->shared, *g = c->global;
+    if (v->rank > 2 || v->rank < 1 || g->rank != v->rank) {
+        lower_error(l, op->loc, "drop dimensions of extent 1 with .sqz()",
+                    "not supported yet: copy of a tile of rank %d to rank %d", g->rank, v->rank);
+        return false;
+    }
+    c->rows = 1;
+    bool known = expr_is_const(v->extent[v->dim[v->rank - 1]], &c->cols) &&
+                 (v->rank == 1 || expr_is_const(v->extent[v->dim[0]], &c->rows));
+    if (!known) {
+        lower_error(l, op->loc, NULL, "the extents of a copied tile must be constants");
+        return false;
+    }
+    if (views_depend(l, c->shared, LEVEL_THREAD) || views_depend(l, c->global, LEVEL_THREAD) ||
+        views_depend(l, c->shared, LEVEL_WARP) || views_depend(l, c->global, LEVEL_WARP)) {
+        lower_error(l, op->loc, "copy one tile for the whole block or warpgroup",
+                    "not supported yet: a tile copy that depends on the thread or warp");
+        return false;
+    }
+    c->group = views_depend(l, c->shared, LEVEL_GROUP4) || views_depend(l, c->global, LEVEL_GROUP4);
+    c->threads = c->group ? 128 : l->tf->threads;
+    const Expr *tid = lower_reg_expr(l, lower_tid(l));
+    c->thread = c->group ? expr_bin(l->x, EX_MOD, tid, lower_const(l, 128)) : tid;
+    return true;
+}
+
+// ---- thread by thread ----------------------------------------------------------------------------
+
+// Widest access, in bytes, that fits the global rows' alignment, the shared rows, and (exact) no
+// edge that falls inside it.
+static int widest(Lower *l, const Copy *c, const int *widths, int n, bool exact)
+{
+    i64 align = lower_global_align(l, c->global);
+    const TileBuffer *s = &l->k->buffers.at[c->shared->buffer];
+    int last = c->global->dim[c->global->rank - 1], slast = c->shared->dim[c->shared->rank - 1];
+    bool contiguous = last == l->k->buffers.at[c->global->buffer].rank - 1 && slast == s->rank - 1;
+    i64 shared_row = s->dim[s->rank - 1]->value * c->elem;
+    i64 edge = c->elem * MIN(expr_pow2_divisor(l->x, c->global->limit[last]),
+                             expr_pow2_divisor(l->x, c->global->origin[last]));
+    i64 start = c->elem * MIN(expr_pow2_divisor(l->x, c->shared->origin[slast]),
+                              expr_pow2_divisor(l->x, c->global->origin[last]));
+    for (int i = 0; contiguous && i < n; i++) {
+        int w = widths[i];
+        if (w < c->elem || align % w || shared_row % w || start % w || c->cols * c->elem % w) continue;
+        if (exact && edge % w) continue;
+        return w;
+    }
+    return 0;
+}
+
+typedef struct {                 // one pass over the tile: thread t handles unit t + pass * threads
+    ThreadBlock *saved;
+    int mark;
+    Operand outer;               // guard outside
+    const Expr *at[2];           // coordinates in the view of the unit's first element
+    Operand live;                // predicate: the unit is in the tile; OPD_NONE: always
+} Pass;
+
+static void open_pass(Lower *l, const Copy *c, int unit, Pass *p)
+{
+    i64 per_row = c->cols / unit, total = c->rows * per_row;
+    i64 passes = (total + c->threads - 1) / c->threads;
+    const Expr *u;
+    p->outer = l->b.guard;
+    if (passes <= COPY_UNROLL) {
+        p->mark = lower_open_unroll(l, "u", (int)passes, &u, &p->saved);
+    } else {
+        int reg = lower_new_reg(l, "u", RC_B32, 1);
+        u = lower_loop_var(l, reg, 0, passes - 1);
+        thread_open_for(&l->b, reg, opd_imm(0), opd_imm(passes), 1, &p->saved);
+        p->mark = l->cache.n;
+    }
+    const Expr *index = expr_add(l->x, c->thread, expr_mul(l->x, u, lower_const(l, c->threads)));
+    const Expr *row = expr_bin(l->x, EX_DIV, index, lower_const(l, per_row));
+    const Expr *col = expr_bin(l->x, EX_MOD, index, lower_const(l, per_row));
+    col = expr_mul(l->x, col, lower_const(l, unit));
+    int k = 0;
+    if (c->shared->rank == 2) p->at[k++] = row;
+    p->at[k] = col;
+    p->live = (Operand){0};
+    if (total % c->threads) {
+        p->live = lower_compare(l, CMP_LT, index, lower_const(l, total));
+        l->b.guard = p->live;
+    }
+}
+
+static void close_pass(Lower *l, Pass *p)
+{
+    l->b.guard = p->outer;
+    lower_close(l, p->saved, p->mark);
+}
+
+static Operand both(Lower *l, Operand a, Operand b)
+{
+    if (a.kind == OPD_NONE) return b;
+    if (b.kind == OPD_NONE) return a;
+    return opd_reg(lower_and(l, a, b), 0);
+}
+
+// Bytes of a chunk of `bytes` at p->at that lie inside the global view, as an operand of cp.async.
+static Operand valid_bytes(Lower *l, const Copy *c, const Pass *p, int bytes)
+{
+    const TileView *v = c->global;
+    int unit = bytes / c->elem, last = v->dim[v->rank - 1];
+    const Expr *limit = lower_subst(l, v->limit[last]);
+    const Expr *col = expr_add(l->x, lower_subst(l, v->origin[last]), p->at[v->rank - 1]);
+    Operand size = opd_imm(bytes), inside;
+    bool exact = expr_pow2_divisor(l->x, limit) % unit == 0 &&
+                 expr_pow2_divisor(l->x, v->origin[last]) % unit == 0;
+    if (exact) {
+        inside = lower_inside(l, v, p->at, unit);
+    } else {
+        const Expr *left = expr_mul(l->x, expr_sub(l->x, limit, col), lower_const(l, c->elem));
+        left = expr_bin(l->x, EX_MAX, left, lower_const(l, 0));
+        size = lower_index(l, expr_bin(l->x, EX_MIN, left, lower_const(l, bytes)));
+        TileView rows = *v; // only the rows' limits are left to ask
+        rows.limit[last] = expr_add(l->x, col, lower_const(l, 1));
+        inside = lower_inside(l, &rows, p->at, 1);
+    }
+    if (inside.kind == OPD_NONE) return size;
+    Operand d = opd_reg(lower_new_reg(l, "size", RC_B32, 1), 0);
+    EMIT(&l->b, OP_SELP, TT_S32, d, size, opd_imm(0), inside);
+    return d;
+}
+
+static void copy_in_async(Lower *l, const Copy *c, int bytes)
+{
+    Pass p;
+    open_pass(l, c, bytes / c->elem, &p);
+    Operand size = valid_bytes(l, c, &p, bytes);
+    Address dst = lower_address(l, c->shared, p.at), src = lower_address(l, c->global, p.at);
+    ThreadOp *op = EMIT(&l->b, OP_CPASYNC, TT_NONE, dst.base, dst.offset, src.base, src.offset, size);
+    op->n = (u16)bytes;
+    thread_mem(&l->b, op, dst.ref);
+    thread_mem(&l->b, op, src.ref);
+    close_pass(l, &p);
+}
+
+static void copy_in_registers(Lower *l, const Copy *c)
+{
+    Pass p;
+    open_pass(l, c, 1, &p);
+    ThreadType t = lower_memory_type(c->type);
+    Operand inside = both(l, p.live, lower_inside(l, c->global, p.at, 1));
+    Address dst = lower_address(l, c->shared, p.at), src = lower_address(l, c->global, p.at);
+    Operand v = opd_reg(lower_new_reg(l, "raw", (RegClass)thread_type_class[t], 1), 0);
+    Operand outer = l->b.guard;
+    if (inside.kind != OPD_NONE) {
+        ThreadType zero = t == TT_B8 ? TT_B16 : t;
+        EMIT(&l->b, OP_MOV, zero, v, t == TT_F32 ? opd_f32(0.0f) : opd_imm(0));
+        l->b.guard = inside;
+    }
+    lower_emit_mem(l, OP_LDG, t, 1, &v, src);
+    l->b.guard = outer;
+    lower_emit_mem(l, OP_STS, t, 1, &v, dst);
+    close_pass(l, &p);
+}
+
+static void copy_out(Lower *l, const Copy *c, int bytes)
+{
+    Pass p;
+    int unit = bytes / c->elem;
+    open_pass(l, c, unit, &p);
+    ThreadType t = bytes >= 4 ? TT_B32 : lower_memory_type(c->type);
+    int n = bytes >= 4 ? bytes / 4 : 1;
+    Operand inside = both(l, p.live, lower_inside(l, c->global, p.at, unit));
+    Address src = lower_address(l, c->shared, p.at), dst = lower_address(l, c->global, p.at);
+    int reg = lower_new_reg(l, "raw", (RegClass)thread_type_class[t], n);
+    Operand v = opd_range(reg, 0, n);
+    lower_emit_mem(l, OP_LDS, t, n, &v, src);
+    if (inside.kind != OPD_NONE) l->b.guard = inside;
+    lower_emit_mem(l, OP_STG, t, n, &v, dst);
+    close_pass(l, &p);
+}
+
+// ---- by the TMA unit -------------------------------------------------------------------------------
+
+// Adds a condition that must hold for the variant with the TMA unit, unless it is proved.
+static void tma_require(Lower *l, const Expr *cond)
+{
+    i64 v;
+    if (expr_is_const(cond, &v) && v) return;
+    l->tma_when = !l->tma_when || l->tma_when == cond ? cond
+                                                      : expr_bin(l->x, EX_LAND, l->tma_when, cond);
+}
+
+// The tensor map of a box of `rows` x `cols` in the view's two kept dimensions; returns the kernel
+// parameter, or -1 after an error.
+static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
+{
+    const TileView *v = c->global;
+    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    const ThreadBuffer *b = &l->tf->buffers.at[lower_buffer(l, v->buffer)];
+    PlanTensorMap m = {.param = t->param, .rank = t->rank};
+    m.swizzle = l->k->buffers.at[c->shared->buffer].layout;
+    for (int i = 0; i < t->rank; i++) {
+        int d = t->rank - 1 - i; // innermost first
+        m.dim[i] = t->dim[d];
+        m.stride[i] = expr_mul(l->x, b->stride[d], lower_const(l, c->elem));
+        m.box[i] = 1;
+        tma_require(l, expr_bin(l->x, EX_LT, lower_const(l, 0), t->dim[d]));
+        if (i == 0) continue;
+        const Expr *mod = expr_bin(l->x, EX_MOD, m.stride[i], lower_const(l, 16));
+        tma_require(l, expr_bin(l->x, EX_EQ, mod, lower_const(l, 0)));
+    }
+    m.box[t->rank - 1 - v->dim[v->rank - 1]] = (u32)cols;
+    if (v->rank == 2) m.box[t->rank - 1 - v->dim[0]] = (u32)rows;
+    for (int i = 0; i < l->step->tmaps.n; i++) { // the same map once per kernel
+        const PlanTensorMap *o = &l->step->tmaps.at[i];
+        bool same = o->param == m.param && o->swizzle == m.swizzle;
+        for (int d = 0; d < m.rank; d++) same &= o->box[d] == m.box[d];
+        if (!same) continue;
+        for (int k = 0; k < l->step->args.n; k++)
+            if (l->step->args.at[k].kind == ARG_TMAP && l->step->args.at[k].index == i) return k;
+    }
+    int index = l->step->tmaps.n;
+    vec_push(l->m->arena, &l->step->tmaps, m);
+    const char *name = intern_printf(l->m->names, "tmap_%s_%d", t->name, index);
+    return lower_param(l, name, PARAM_TMAP, (PlanArg){.kind = ARG_TMAP, .index = index});
+}
+
+static bool tma_legal(Lower *l, const Copy *c)
+{
+    const TileView *v = c->global;
+    const TileBuffer *t = &l->k->buffers.at[v->buffer], *s = &l->k->buffers.at[c->shared->buffer];
+    int last = v->dim[v->rank - 1];
+    Loc loc = c->op->loc;
+    if (t->rank > TMA_MAX_RANK || last != t->rank - 1) {
+        lower_error(l, loc, "use dma.copy", "a TMA tile needs a tensor of rank 1 to 5 and keeps its "
+                    "last dimension; %s has rank %d", t->name, t->rank);
+        return false;
+    }
+    if (c->cols * c->elem % 16 || expr_pow2_divisor(l->x, v->origin[last]) * c->elem % 16) {
+        lower_error(l, loc, "use dma.copy", "a TMA tile starts and ends at multiples of 16 bytes in the "
+                    "last dimension; this one is %lld elements of %d bytes wide",
+                    (long long)c->cols, c->elem);
+        return false;
+    }
+    for (int d = 0; d < t->rank; d++) {
+        if (v->limit[d] == t->dim[d]) continue;
+        const Expr *end = expr_add(l->x, v->origin[d], v->extent[d]);
+        i64 lo, hi;
+        expr_range(l->x, expr_sub(l->x, v->limit[d], end), &lo, &hi);
+        if (lo >= 0) continue;
+        lower_error(l, loc, "use dma.copy", "not supported yet: a TMA tile that may run over the edge of "
+                    "a part of %s", t->name);
+        return false;
+    }
+    const SmemLayoutInfo *y = &smem_layout[s->layout];
+    if (!y->span && (c->cols > 256 || c->shared->rank != s->rank ||
+                     c->cols != s->dim[s->rank - 1]->value)) {
+        lower_error(l, loc, "swizzle it (.swiz<128>)", "an unswizzled TMA tile is a whole shared tile of at "
+                    "most 256 columns; this one has %lld", (long long)c->cols);
+        return false;
+    }
+    if (y->span && c->cols * c->elem > y->span && c->cols * c->elem % y->span) {
+        lower_error(l, loc, NULL, "a tile row of %lld bytes is not a multiple of the swizzle width %d",
+                    (long long)c->cols * c->elem, y->span);
+        return false;
+    }
+    return true;
+}
+
+// Issues the boxes of a tile: one per swizzle-wide block of columns and 256 rows.
+static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
+{
+    const TileBuffer *t = &l->k->buffers.at[c->global->buffer];
+    const SmemLayoutInfo *y = &smem_layout[l->k->buffers.at[c->shared->buffer].layout];
+    i64 wide = y->span ? MIN(c->cols, y->span / c->elem) : c->cols, tall = MIN(c->rows, (i64)256);
+    for (i64 r = 0; r < c->rows; r += tall) {
+        for (i64 col = 0; col < c->cols; col += wide) {
+            const Expr *at[2] = {lower_const(l, r), lower_const(l, col)};
+            const Expr **first = c->shared->rank == 2 ? at : at + 1;
+            int map = tensor_map(l, c, MIN(tall, c->rows - r), wide);
+            Address s = lower_address(l, c->shared, first), g = {0};
+            g.ref.buffer = lower_buffer(l, c->global->buffer);
+            Operand o[4 + TMA_MAX_RANK + 2];
+            int n = 0;
+            if (mbar) o[n++] = s.base, o[n++] = s.offset;
+            o[n++] = opd_param(map);
+            for (int d = 0; d < t->rank; d++) {
+                const Expr *x = lower_subst(l, c->global->origin[d]);
+                for (int k = 0; k < c->global->rank; k++)
+                    if (c->global->dim[k] == d) x = expr_add(l->x, x, first[k]);
+                g.ref.coord[g.ref.ncoord++] = x;
+            }
+            for (int d = t->rank - 1; d >= 0; d--) { // innermost first
+                Operand x = lower_index(l, g.ref.coord[d]);
+                if (x.kind == OPD_IMM) {
+                    Operand reg = opd_reg(lower_new_reg(l, "i", RC_B32, 1), 0);
+                    EMIT(&l->b, OP_MOV, TT_B32, reg, x);
+                    x = reg;
+                }
+                o[n++] = x;
+            }
+            if (mbar)
+                o[n++] = mbar->base, o[n++] = mbar->offset;
+            else
+                o[n++] = s.base, o[n++] = s.offset;
+            ThreadOp *op = thread_emit(&l->b, mbar ? OP_TMA_LOAD : OP_TMA_STORE, TT_NONE, n, o);
+            op->n = (u16)t->rank;
+            if (c->op->hint == HINT_EVICT_FIRST) op->flags |= OPF_EVICT_FIRST;
+            if (c->op->hint == HINT_EVICT_LAST) op->flags |= OPF_EVICT_LAST;
+            thread_mem(&l->b, op, s.ref);
+            if (mbar) thread_mem(&l->b, op, mbar->ref);
+        }
+    }
+}
+
+// A barrier of one slot for a load, with its phase register; made once per load or future.
+static void make_mbar(Lower *l, const char *name, int *buffer, int *phase)
+{
+    ThreadBuffer b = {.name = intern_printf(l->m->names, "%s_full", name), .kind = BUF_MBAR, .rank = 1};
+    b.dim[0] = lower_const(l, 1);
+    *buffer = thread_add_buffer(&l->b, b);
+    vec_push(l->m->arena, &l->mbars, *buffer);
+    PrologueMark mark = lower_enter_prologue(l);
+    *phase = lower_new_reg(l, intern_printf(l->m->names, "%s_phase", name), RC_B32, 1);
+    EMIT(&l->b, OP_MOV, TT_B32, opd_reg(*phase, 0), opd_imm(0));
+    lower_leave_prologue(l, mark);
+}
+
+static void wait_mbar(Lower *l, int buffer, int phase)
+{
+    Address a = lower_mbar_address(l, buffer);
+    ThreadOp *w = EMIT(&l->b, OP_MBAR_WAIT, TT_NONE, a.base, a.offset, opd_reg(phase, 0));
+    thread_mem(&l->b, w, a.ref);
+    EMIT(&l->b, OP_XOR, TT_B32, opd_reg(phase, 0), opd_reg(phase, 0), opd_imm(1));
+}
+
+static void tma_load(Lower *l, const Copy *c)
+{
+    int buffer, phase, f = c->op->future;
+    if (f >= 0 && l->future_mbar[f] >= 0) {
+        buffer = l->future_mbar[f], phase = l->future_phase[f];
+    } else {
+        make_mbar(l, l->k->buffers.at[c->shared->buffer].name, &buffer, &phase);
+        if (f >= 0) l->future_mbar[f] = buffer, l->future_phase[f] = phase;
+    }
+    Address a = lower_mbar_address(l, buffer);
+    Operand outer = l->b.guard, leader = opd_reg(lower_elect(l), 0);
+    l->b.guard = both(l, outer, leader);
+    ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset,
+                       opd_imm(c->rows * c->cols * c->elem));
+    thread_mem(&l->b, x, a.ref);
+    tma_boxes(l, c, &a);
+    l->b.guard = outer;
+    if (f < 0) wait_mbar(l, buffer, phase);
+}
+
+static void tma_store(Lower *l, const Copy *c)
+{
+    Operand outer = l->b.guard, leader = opd_reg(lower_elect(l), 0);
+    l->b.guard = both(l, outer, leader);
+    tma_boxes(l, c, NULL);
+    thread_emit0(&l->b, OP_BULK_COMMIT, 0);
+    thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
+    l->b.guard = outer;
+}
+
+bool lower_copy_by_tma(const Lower *l, const TileOp *op)
+{
+    return op->engine == ENGINE_TMA && !l->plain;
+}
+
+void lower_op_COPY(Lower *l, const TileOp *op)
+{
+    static const int async_widths[] = {16, 8, 4}, store_widths[] = {16, 8, 4, 2, 1};
+    Copy c;
+    if (!copy_shape(l, op, &c)) return;
+    bool in = c.shared == &op->dst;
+    if (lower_copy_by_tma(l, op)) {
+        if (c.group) {
+            lower_error(l, op->loc, "load one tile for the whole block",
+                        "not supported yet: a TMA tile for each warpgroup");
+            return;
+        }
+        if (!tma_legal(l, &c)) return;
+        if (in)
+            tma_load(l, &c);
+        else
+            tma_store(l, &c);
+        return;
+    }
+    int w = in ? widest(l, &c, async_widths, COUNT(async_widths), false)
+               : widest(l, &c, store_widths, COUNT(store_widths), true);
+    if (in && w)
+        copy_in_async(l, &c, w);
+    else if (in)
+        copy_in_registers(l, &c);
+    else
+        copy_out(l, &c, w >= c.elem ? w : c.elem);
+}
+
+void lower_op_WAIT(Lower *l, const TileOp *op)
+{
+    int f = op->future;
+    // A future without a barrier was carried by cp.async or registers; the barrier of the block that
+    // stands before the first reader waits for it (sync.c).
+    if (l->future_mbar[f] >= 0) wait_mbar(l, l->future_mbar[f], l->future_phase[f]);
+}

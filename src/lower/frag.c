@@ -1,0 +1,413 @@
+// frag.c - fragments: fill, copy, apply and reductions. A fragment is an array of registers; its
+// layout (target/layout.h) says which rows and columns a thread owns. An apply becomes nested
+// unroll regions over column blocks b, row halves h and the two columns p of a pair:
+//
+//   accumulator element (row + 8h, col + 8b + p) is register 4b + 2h + p
+//   packed 16-bit operand: register 2b + h, half p       row vector: h       column vector: 2b + p
+//
+// where row = 16 * (warp % 4) + lane / 4 and col = 2 * (lane % 4).
+#include "impl.h"
+
+int lower_frag_regs(const TileFrag *f)
+{
+    const FragLayout *y = &frag_layout[f->layout];
+    i64 cols = f->rank == 2 ? f->dim[1] : f->layout == FL_COL ? f->dim[0] : 1;
+    return (int)(y->regs * (cols / y->cols));
+}
+
+static RegClass frag_class(const TileFrag *f)
+{
+    if (f->layout == FL_A16 || f->layout == FL_A8 || f->layout == FL_A32) return RC_B32;
+    return lower_class(f->type);
+}
+
+// The register array, without looking at pending zeros.
+static int frag_array(Lower *l, int frag)
+{
+    const TileFrag *f = &l->k->frags.at[frag];
+    if (l->frag_reg[frag] < 0)
+        l->frag_reg[frag] = lower_new_reg(l, f->name, frag_class(f), lower_frag_regs(f) * f->slots);
+    return l->frag_reg[frag];
+}
+
+void lower_flush_zero(Lower *l, int frag)
+{
+    if (!l->frag_zero[frag]) return;
+    l->frag_zero[frag] = false;
+    const Expr *r;
+    ThreadBlock *saved;
+    int reg = frag_array(l, frag);
+    int mark = lower_open_unroll(l, "r", lower_frag_regs(&l->k->frags.at[frag]), &r, &saved);
+    Operand d = lower_plus(l, opd_reg(reg, 0), r, 1);
+    EMIT(&l->b, OP_MOV, TT_F32, d, opd_f32(0.0f));
+    lower_close(l, saved, mark);
+}
+
+void lower_flush_zeros(Lower *l)
+{
+    for (int f = 0; f < l->k->frags.n; f++) lower_flush_zero(l, f);
+}
+
+int lower_frag(Lower *l, int frag)
+{
+    lower_flush_zero(l, frag);
+    return frag_array(l, frag);
+}
+
+// o + coef * (the unroll variable that `var` is)
+Operand lower_plus(Lower *l, Operand o, const Expr *var, i32 coef)
+{
+    return opd_plus(o, (int)(intptr_t)map_get(l->unroll_of, var->name) - 1, coef);
+}
+
+// ---- elements inside an apply --------------------------------------------------------------------
+
+Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
+{
+    const TileFrag *f = &l->k->frags.at[frag];
+    const ApplyState *a = &l->apply;
+    bool both = a->op && a->op->var2, fits = a->op != NULL;
+    Operand o = opd_reg(lower_frag(l, frag), (i64)slot * lower_frag_regs(f));
+    // Which apply variable must index which dimension of this layout: rows are variable 0 of a 2-D
+    // apply, columns variable 1; a 1-D apply has only variable 0.
+    switch ((FragKind)f->layout) {
+    case FL_ACC:
+        fits &= both && at[0] == 0 && at[1] == 1;
+        if (!fits) break;
+        o = opd_plus(opd_plus(o, a->block, 4), a->half, 2);
+        return opd_plus(o, a->pair, 1);
+    case FL_ROW:
+        fits &= at[0] == 0 && a->half >= 0;
+        if (!fits) break;
+        return opd_plus(o, a->half, 1);
+    case FL_COL:
+        fits &= at[0] == (both ? 1 : 0) && a->pair >= 0;
+        if (!fits) break;
+        return opd_plus(opd_plus(o, a->block, 2), a->pair, 1);
+    default:
+        lower_error(l, loc, "keep the value in an f32 fragment and convert it last",
+                    "not supported yet: reading elements of the packed operand %s", f->name);
+        return opd_f32(0);
+    }
+    lower_error(l, loc, "index rows with the first variable of the apply and columns with the second",
+                "not supported yet: this element of %s belongs to another thread or order", f->name);
+    return opd_f32(0);
+}
+
+const Operand *lower_hoisted(Lower *l, const TExpr *e)
+{
+    for (int i = 0; i < l->hoisted.n; i++)
+        if (l->hoisted.at[i].e == e) return &l->hoisted.at[i].value;
+    return NULL;
+}
+
+static bool body_sets(const TileBlock *b, int frag)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_FSET && op->frag == frag) return true;
+        if (body_sets(&op->body, frag) || body_sets(&op->other, frag)) return true;
+    }
+    return false;
+}
+
+// Depends on the row only, and on nothing that the apply writes.
+static bool row_invariant(Lower *l, const TileOp *apply, const TExpr *e)
+{
+    if (!e) return true;
+    switch ((TExprKind)e->kind) {
+    case TX_FLOAT: return true;
+    case TX_FRAG:
+        return l->k->frags.at[e->frag].layout == FL_ROW && !body_sets(&apply->body, e->frag);
+    case TX_MATH:
+        return e->type == DT_F32 && row_invariant(l, apply, e->a) && row_invariant(l, apply, e->b) &&
+               row_invariant(l, apply, e->c);
+    default: return false;
+    }
+}
+
+static void hoist_expr(Lower *l, const TileOp *apply, const TExpr *e)
+{
+    if (!e || e->kind == TX_FLOAT || e->kind == TX_FRAG) return;
+    if (e->kind != TX_MATH || !row_invariant(l, apply, e)) {
+        hoist_expr(l, apply, e->a);
+        hoist_expr(l, apply, e->b);
+        hoist_expr(l, apply, e->c);
+        return;
+    }
+    const Expr *h;
+    ThreadBlock *saved;
+    int reg = lower_new_reg(l, "row", RC_F32, 2), outer = l->apply.half;
+    int mark = lower_open_unroll(l, "h", 2, &h, &saved);
+    l->apply.half = (int)(intptr_t)map_get(l->unroll_of, h->name) - 1;
+    Operand v = lower_value(l, e);
+    EMIT(&l->b, OP_MOV, TT_F32, lower_plus(l, opd_reg(reg, 0), h, 1), v);
+    lower_close(l, saved, mark);
+    l->apply.half = outer;
+    vec_push(l->m->arena, &l->hoisted, ((Hoisted){e, opd_reg(reg, 0)}));
+}
+
+static void hoist_block(Lower *l, const TileOp *apply, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        hoist_expr(l, apply, op->value);
+        hoist_expr(l, apply, op->cond);
+        hoist_block(l, apply, &op->body);
+        hoist_block(l, apply, &op->other);
+    }
+}
+
+// ---- apply ---------------------------------------------------------------------------------------
+
+static const Expr *row_expr(Lower *l, const Expr *half)
+{
+    const Expr *r = lower_reg_expr(l, lower_frag_row(l));
+    return half ? expr_add(l->x, r, expr_mul(l->x, half, lower_const(l, 8))) : r;
+}
+
+static const Expr *col_expr(Lower *l, const Expr *block, const Expr *pair)
+{
+    const Expr *c = lower_reg_expr(l, lower_frag_col(l));
+    c = expr_add(l->x, c, expr_mul(l->x, block, lower_const(l, 8)));
+    return expr_add(l->x, c, pair);
+}
+
+// Collects the packed fragments that the body writes, and gives each a staged pair of f32.
+static void stage_packed(Lower *l, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_FSET && l->k->frags.at[op->frag].layout == FL_A16)
+            vec_push(l->m->arena, &l->apply.packed, op);
+        if (op->op == TOP_IF) stage_packed(l, &op->body), stage_packed(l, &op->other);
+    }
+}
+
+static void pack_staged(Lower *l, int i)
+{
+    const TileOp *op = l->apply.packed.at[i];
+    const TileFrag *f = &l->k->frags.at[op->frag];
+    Operand d = opd_reg(lower_frag(l, op->frag), (i64)op->frag_slot * lower_frag_regs(f));
+    d = opd_plus(opd_plus(d, l->apply.block, 2), l->apply.half, 1);
+    ThreadType t = f->type == DT_F16 ? TT_F16X2 : TT_BF16X2;
+    Operand pair = l->apply.pair_regs[i];
+    EMIT(&l->b, OP_CVTPACK, t, d, opd_reg(pair.reg, 1), opd_reg(pair.reg, 0)); // high half first
+}
+
+static int unroll_var(Lower *l, const Expr *e)
+{
+    return (int)(intptr_t)map_get(l->unroll_of, e->name) - 1;
+}
+
+// Over accumulator or packed fragments: all three loops.
+static void apply_matrix(Lower *l, const TileOp *op, const TileFrag *f)
+{
+    const Expr *b, *h, *p;
+    ThreadBlock *s0, *s1, *s2;
+    hoist_block(l, op, &op->body);
+    stage_packed(l, &op->body);
+    Operand *staged = ARENA_ARRAY(l->m->arena, Operand, l->apply.packed.n + 1);
+    for (int i = 0; i < l->apply.packed.n; i++)
+        staged[i] = opd_reg(lower_new_reg(l, "pair", RC_F32, 2), 0);
+    l->apply.pair_regs = staged;
+    int m0 = lower_open_unroll(l, "b", (int)(f->dim[1] / 8), &b, &s0);
+    int m1 = lower_open_unroll(l, "h", 2, &h, &s1);
+    l->apply.half = unroll_var(l, h);
+    for (int i = 0; i < l->hoisted.n; i++)
+        l->hoisted.at[i].value = lower_plus(l, opd_reg(l->hoisted.at[i].value.reg, 0), h, 1);
+    int m2 = lower_open_unroll(l, "p", 2, &p, &s2);
+    l->apply.block = unroll_var(l, b);
+    l->apply.pair = unroll_var(l, p);
+    map_put(l->subst, op->var, (void *)(uintptr_t)row_expr(l, h));
+    map_put(l->subst, op->var2, (void *)(uintptr_t)col_expr(l, b, p));
+    lower_block(l, &op->body);
+    lower_close(l, s2, m2);
+    for (int i = 0; i < l->apply.packed.n; i++) pack_staged(l, i);
+    lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+}
+
+static void apply_row(Lower *l, const TileOp *op)
+{
+    const Expr *h;
+    ThreadBlock *s;
+    int m = lower_open_unroll(l, "h", 2, &h, &s);
+    l->apply.half = unroll_var(l, h);
+    map_put(l->subst, op->var, (void *)(uintptr_t)row_expr(l, h));
+    lower_block(l, &op->body);
+    lower_close(l, s, m);
+}
+
+static void apply_col(Lower *l, const TileOp *op, const TileFrag *f)
+{
+    const Expr *b, *p;
+    ThreadBlock *s0, *s1;
+    int m0 = lower_open_unroll(l, "b", (int)(f->dim[0] / 8), &b, &s0);
+    int m1 = lower_open_unroll(l, "p", 2, &p, &s1);
+    l->apply.block = unroll_var(l, b);
+    l->apply.pair = unroll_var(l, p);
+    map_put(l->subst, op->var, (void *)(uintptr_t)col_expr(l, b, p));
+    lower_block(l, &op->body);
+    lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+}
+
+void lower_op_APPLY(Lower *l, const TileOp *op)
+{
+    const TileFrag *f = &l->k->frags.at[op->frag];
+    if (l->apply.op) {
+        lower_error(l, op->loc, NULL, "not supported yet: an apply inside an apply");
+        return;
+    }
+    lower_flush_zeros(l);
+    l->apply = (ApplyState){.op = op, .layout = f->layout, .block = -1, .half = -1, .pair = -1};
+    l->hoisted.n = 0;
+    if (f->layout == FL_ACC || f->layout == FL_A16)
+        apply_matrix(l, op, f);
+    else if (f->layout == FL_ROW)
+        apply_row(l, op);
+    else if (f->layout == FL_COL)
+        apply_col(l, op, f);
+    else
+        lower_error(l, op->loc, NULL, "not supported yet: apply over fragment %s", f->name);
+    l->apply = (ApplyState){.op = NULL, .block = -1, .half = -1, .pair = -1};
+    l->hoisted.n = 0;
+}
+
+void lower_op_FSET(Lower *l, const TileOp *op)
+{
+    const TileFrag *f = &l->k->frags.at[op->frag];
+    if (f->layout != FL_A16) {
+        Operand v = lower_value(l, op->value);
+        Operand d = lower_element(l, op->frag, op->frag_slot, op->elem_at, op->loc);
+        ThreadType t = lower_type(f->type);
+        EMIT(&l->b, OP_MOV, t == TT_S32 || t == TT_U32 ? TT_B32 : t, d, v);
+        return;
+    }
+    if (l->b.guard.kind != OPD_NONE) {
+        lower_error(l, op->loc, "choose the value with ?: instead of if",
+                    "not supported yet: a conditional element of the packed operand %s", f->name);
+        return;
+    }
+    // The pair's conversion rounds; a cast to the operand's type here would round nothing more.
+    const TExpr *v = op->value;
+    if (v->kind == TX_CAST && v->type == f->type && v->a->type == DT_F32) v = v->a;
+    for (int i = 0; i < l->apply.packed.n; i++) {
+        if (l->apply.packed.at[i] != op) continue;
+        Operand d = opd_plus(l->apply.pair_regs[i], l->apply.pair, 1);
+        Operand value = lower_value(l, v);
+        EMIT(&l->b, OP_MOV, TT_F32, d, value);
+        return;
+    }
+    BUG("packed fragment element without a staged pair");
+}
+
+// ---- whole fragments ---------------------------------------------------------------------------
+
+void lower_op_FILL(Lower *l, const TileOp *op)
+{
+    const TileFrag *f = &l->k->frags.at[op->frag];
+    bool zero = op->value->kind == TX_FLOAT && op->value->fvalue == 0.0;
+    // The product that follows may start from zero by itself (mma.c).
+    if (zero && f->layout == FL_ACC && f->slots == 1 && f->type == DT_F32) {
+        frag_array(l, op->frag);
+        l->frag_zero[op->frag] = true;
+        return;
+    }
+    const Expr *r;
+    ThreadBlock *saved;
+    int n = lower_frag_regs(f), reg = lower_frag(l, op->frag);
+    Operand v;
+    if (f->layout == FL_A16) {
+        if (op->value->kind != TX_FLOAT) {
+            lower_error(l, op->loc, "fill it with a constant",
+                        "not supported yet: filling the packed operand %s with a value", f->name);
+            return;
+        }
+        float c = (float)op->value->fvalue;
+        u32 half = f->type == DT_F16 ? f16_from_f32(c) : bf16_from_f32(c);
+        v = opd_imm((i64)(half | half << 16));
+    } else {
+        v = lower_value(l, op->value);
+    }
+    ThreadType t = frag_class(f) == RC_F32 ? TT_F32 : frag_class(f) == RC_B64 ? TT_B64 : TT_B32;
+    int mark = lower_open_unroll(l, "r", n, &r, &saved);
+    Operand d = lower_plus(l, opd_reg(reg, (i64)op->frag_slot * n), r, 1);
+    EMIT(&l->b, OP_MOV, t, d, v);
+    lower_close(l, saved, mark);
+}
+
+void lower_op_FCOPY(Lower *l, const TileOp *op)
+{
+    const TileFrag *d = &l->k->frags.at[op->frag], *s = &l->k->frags.at[op->frag2];
+    if (d->layout != s->layout || lower_frag_regs(d) != lower_frag_regs(s)) {
+        lower_error(l, op->loc, NULL, "not supported yet: copy between layouts (%s to %s)", s->name,
+                    d->name);
+        return;
+    }
+    const Expr *r;
+    ThreadBlock *saved;
+    int from = lower_frag(l, op->frag2), n = lower_frag_regs(d);
+    l->frag_zero[op->frag] = false; // overwritten
+    int to = lower_frag(l, op->frag);
+    ThreadType t = frag_class(d) == RC_F32 ? TT_F32 : TT_B32;
+    int mark = lower_open_unroll(l, "r", n, &r, &saved);
+    Operand dst = lower_plus(l, opd_reg(to, (i64)op->frag_slot * n), r, 1);
+    Operand src = lower_plus(l, opd_reg(from, (i64)op->frag2_slot * n), r, 1);
+    EMIT(&l->b, OP_MOV, t, dst, src);
+    lower_close(l, saved, mark);
+}
+
+// Butterfly over the four lanes that share a row.
+static void reduce_quad(Lower *l, Operand v, ThreadOpcode combine)
+{
+    for (int lanes = 2; lanes; lanes >>= 1) {
+        Operand other = opd_reg(lower_new_reg(l, "other", RC_F32, 1), 0);
+        EMIT(&l->b, OP_SHFL, TT_B32, other, v, opd_imm(lanes))->n = SHFL_BFLY;
+        EMIT(&l->b, combine, TT_F32, v, v, other);
+    }
+}
+
+void lower_op_REDUCE(Lower *l, const TileOp *op)
+{
+    TileReduce kind = (TileReduce)(op->imm >> 1);
+    const TileFrag *d = &l->k->frags.at[op->frag], *s = &l->k->frags.at[op->frag2];
+    const Expr *h, *b, *p;
+    ThreadBlock *s0, *s1, *s2;
+    ThreadOpcode combine = kind == REDUCE_MAX ? OP_MAX : OP_ADD;
+    if ((op->imm & 1) != 1 || d->layout != FL_ROW || d->type != DT_F32 ||
+        (kind != REDUCE_ALL_SUM && s->layout != FL_ACC)) {
+        lower_error(l, op->loc, "reduce an f32 accumulator over axis 1 into a row vector",
+                    "not supported yet: this reduction of %s into %s", s->name, d->name);
+        return;
+    }
+    int from = lower_frag(l, op->frag2), to = lower_frag(l, op->frag);
+    if (kind == REDUCE_ALL_SUM) {
+        int m = lower_open_unroll(l, "h", 2, &h, &s0);
+        reduce_quad(l, lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1), OP_ADD);
+        lower_close(l, s0, m);
+        return;
+    }
+    // The first pair starts the row; the loop over blocks runs outside, so that the two rows'
+    // chains interleave.
+    i64 base = (i64)op->frag2_slot * lower_frag_regs(s);
+    int m0 = lower_open_unroll(l, "h", 2, &h, &s0);
+    Operand dst = lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1);
+    Operand first = lower_plus(l, opd_reg(from, base), h, 2);
+    Operand second = lower_plus(l, opd_reg(from, base + 1), h, 2);
+    EMIT(&l->b, combine, TT_F32, dst, first, second);
+    lower_close(l, s0, m0);
+    m0 = lower_open_unroll(l, "b", (int)(s->dim[1] / 8 - 1), &b, &s0);
+    int m1 = lower_open_unroll(l, "h", 2, &h, &s1);
+    int m2 = lower_open_unroll(l, "p", 2, &p, &s2);
+    dst = lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1);
+    Operand x = lower_plus(l, lower_plus(l, opd_reg(from, base + 4), b, 4), h, 2);
+    EMIT(&l->b, combine, TT_F32, dst, dst, lower_plus(l, x, p, 1));
+    lower_close(l, s2, m2);
+    lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+    m0 = lower_open_unroll(l, "h", 2, &h, &s0);
+    reduce_quad(l, lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1), combine);
+    lower_close(l, s0, m0);
+}

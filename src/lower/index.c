@@ -1,0 +1,353 @@
+// index.c - integer expressions to registers.
+//
+// A register that holds an expression is remembered until its region closes, so that one address is
+// computed once per scope; expressions over mutable scalars are never remembered. Unroll variables
+// are constants after unrolling: they go into immediates wherever the expression is affine in them.
+#include "impl.h"
+
+#include <string.h>
+
+const Expr *lower_const(Lower *l, i64 v) { return expr_const(l->x, v); }
+
+const Expr *lower_reg_expr(Lower *l, int reg)
+{
+    return expr_var(l->x, intern_printf(l->m->names, "%%%s", l->tf->regs.at[reg].name));
+}
+
+static const Expr *subst_var(void *ctx, const Expr *var)
+{
+    Lower *l = ctx;
+    return map_get(l->subst, var->name);
+}
+
+const Expr *lower_subst(Lower *l, const Expr *e) { return expr_subst(l->x, e, subst_var, l); }
+
+// ---- affine parts --------------------------------------------------------------------------------
+
+static void collect(Lower *l, const Expr *e, i64 k, Operand *imm, const Expr **rest)
+{
+    i64 c;
+    switch (e->op) {
+    case EX_CONST:
+        imm->base += k * e->value;
+        return;
+    case EX_VAR: {
+        void *var = e->name[0] == '$' ? map_get(l->unroll_of, e->name) : NULL;
+        if (var && imm->nterms < INDEX_TERMS && k >= INT32_MIN && k <= INT32_MAX) {
+            *imm = opd_plus(*imm, (int)(intptr_t)var - 1, (i32)k);
+            return;
+        }
+        break;
+    }
+    case EX_ADD:
+        collect(l, e->a, k, imm, rest);
+        collect(l, e->b, k, imm, rest);
+        return;
+    case EX_SUB:
+        collect(l, e->a, k, imm, rest);
+        collect(l, e->b, -k, imm, rest);
+        return;
+    case EX_MUL:
+        if (expr_is_const(e->b, &c) && c >= INT32_MIN && c <= INT32_MAX) {
+            collect(l, e->a, k * c, imm, rest);
+            return;
+        }
+        break;
+    default: break;
+    }
+    const Expr *term = expr_mul(l->x, e, lower_const(l, k));
+    *rest = *rest ? expr_add(l->x, *rest, term) : term;
+}
+
+Operand lower_split(Lower *l, const Expr *e, const Expr **rest)
+{
+    Operand imm = opd_imm(0);
+    *rest = NULL;
+    collect(l, e, 1, &imm, rest);
+    return imm;
+}
+
+// ---- the register cache --------------------------------------------------------------------------
+
+static bool uses_mutable(const Lower *l, const Expr *e)
+{
+    for (int i = 0; i < l->mutables.n; i++)
+        if (expr_uses(e, l->mutables.at[i])) return true;
+    return false;
+}
+
+static bool cache_find(Lower *l, const Expr *e, bool wide, Operand *out)
+{
+    for (int pass = l->in_prologue ? 1 : 0; pass < 2; pass++) {
+        const IndexEntry *at = pass ? l->prologue_cache.at : l->cache.at;
+        for (int i = (pass ? l->prologue_cache.n : l->cache.n) - 1; i >= 0; i--) {
+            if (at[i].e != e || at[i].wide != wide) continue;
+            *out = at[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Under a guard a register is written in some lanes only: not remembered.
+static Operand cache_put(Lower *l, const Expr *e, bool wide, Operand v)
+{
+    if (l->b.guard.kind != OPD_NONE || uses_mutable(l, e)) return v;
+    IndexEntry entry = {e, v, wide};
+    if (l->in_prologue)
+        vec_push(l->m->arena, &l->prologue_cache, entry);
+    else
+        vec_push(l->m->arena, &l->cache, entry);
+    return v;
+}
+
+int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, ThreadBlock **saved)
+{
+    int id;
+    thread_open_unroll(&l->b, name, trips, &id, saved);
+    const char *text = intern_printf(l->m->names, "$%s", l->tf->unrolls.at[id]);
+    expr_set_range(l->x, text, 0, trips > 0 ? trips - 1 : 0);
+    map_put(l->unroll_of, text, (void *)(intptr_t)(id + 1));
+    *var = expr_var(l->x, text);
+    return l->cache.n;
+}
+
+void lower_close(Lower *l, ThreadBlock *saved, int ncache)
+{
+    thread_close(&l->b, saved);
+    l->cache.n = ncache;
+}
+
+// ---- 32 bits ---------------------------------------------------------------------------------------
+
+static Operand new_b32(Lower *l) { return opd_reg(lower_new_reg(l, "i", RC_B32, 1), 0); }
+
+static Operand binary(Lower *l, ThreadOpcode op, ThreadType t, Operand a, Operand b)
+{
+    Operand d = new_b32(l);
+    EMIT(&l->b, op, t, d, a, b);
+    return d;
+}
+
+static bool nonnegative(Lower *l, const Expr *e)
+{
+    i64 lo, hi;
+    expr_range(l->x, e, &lo, &hi);
+    return lo >= 0;
+}
+
+static int log2_exact(i64 c)
+{
+    for (int k = 0; k < 31; k++)
+        if (c == (i64)1 << k) return k;
+    return -1;
+}
+
+static Operand lower_symbol(Lower *l, const Expr *e)
+{
+    int reg = (int)(intptr_t)map_get(l->symbol_reg, e->name) - 1;
+    if (reg < 0) {
+        PrologueMark mark = lower_enter_prologue(l);
+        int param = lower_param(l, e->name, PARAM_S32, (PlanArg){.kind = ARG_VALUE, .value = e});
+        reg = lower_new_reg(l, e->name, RC_B32, 1);
+        EMIT(&l->b, OP_LDPARAM, TT_S32, opd_reg(reg, 0), opd_param(param));
+        map_put(l->symbol_reg, e->name, (void *)(intptr_t)(reg + 1));
+        lower_leave_prologue(l, mark);
+    }
+    return opd_reg(reg, 0);
+}
+
+static Operand lower_variable(Lower *l, const Expr *e)
+{
+    void *var = map_get(l->unroll_of, e->name);
+    if (var) return opd_plus(opd_imm(0), (int)(intptr_t)var - 1, 1);
+    void *reg = map_get(l->reg_of, e->name);
+    if (reg) return opd_reg((int)(intptr_t)reg - 1, 0);
+    if (e->name[0] == '%' || e->name[0] == '$') BUG("variable %s has no register", e->name);
+    return lower_symbol(l, e);
+}
+
+static Operand lower_product(Lower *l, const Expr *e)
+{
+    i64 c;
+    Operand a = lower_index(l, e->a);
+    if (expr_is_const(e->b, &c) && log2_exact(c) > 0)
+        return binary(l, OP_SHL, TT_B32, a, opd_imm(log2_exact(c)));
+    return binary(l, OP_MUL, TT_S32, a, lower_index(l, e->b));
+}
+
+static Operand lower_quotient(Lower *l, const Expr *e)
+{
+    i64 c;
+    Operand a = lower_index(l, e->a);
+    bool plus = nonnegative(l, e->a);
+    if (plus && expr_is_const(e->b, &c) && log2_exact(c) >= 0) {
+        if (e->op == EX_DIV) return binary(l, OP_SHR, TT_U32, a, opd_imm(log2_exact(c)));
+        return binary(l, OP_AND, TT_B32, a, opd_imm(c - 1));
+    }
+    ThreadType t = plus && nonnegative(l, e->b) ? TT_U32 : TT_S32;
+    return binary(l, e->op == EX_DIV ? OP_DIV : OP_REM, t, a, lower_index(l, e->b));
+}
+
+static Operand pred_to_int(Lower *l, Operand p)
+{
+    Operand d = new_b32(l);
+    EMIT(&l->b, OP_SELP, TT_S32, d, opd_imm(1), opd_imm(0), p);
+    return d;
+}
+
+static ThreadCmp compare_of(ExprOp op)
+{
+    switch (op) {
+    case EX_EQ: return CMP_EQ;
+    case EX_NE: return CMP_NE;
+    case EX_LT: return CMP_LT;
+    default: return CMP_LE;
+    }
+}
+
+static Operand lower_node(Lower *l, const Expr *e)
+{
+    switch ((ExprOp)e->op) {
+    case EX_VAR: return lower_variable(l, e);
+    case EX_ADD: return binary(l, OP_ADD, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_SUB: return binary(l, OP_SUB, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_MUL: return lower_product(l, e);
+    case EX_DIV:
+    case EX_MOD: return lower_quotient(l, e);
+    case EX_MIN: return binary(l, OP_MIN, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_MAX: return binary(l, OP_MAX, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_AND: return binary(l, OP_AND, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_OR: return binary(l, OP_OR, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_XOR: return binary(l, OP_XOR, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_SHL: return binary(l, OP_SHL, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_SHR: return binary(l, OP_SHR, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_EQ:
+    case EX_NE:
+    case EX_LT:
+    case EX_LE: return pred_to_int(l, lower_compare(l, compare_of(e->op), e->a, e->b));
+    case EX_LAND:
+    case EX_LOR: {
+        Operand a = pred_to_int(l, lower_compare(l, CMP_NE, e->a, lower_const(l, 0)));
+        Operand b = pred_to_int(l, lower_compare(l, CMP_NE, e->b, lower_const(l, 0)));
+        return binary(l, e->op == EX_LAND ? OP_AND : OP_OR, TT_B32, a, b);
+    }
+    case EX_SELECT: {
+        Operand p = lower_compare(l, CMP_NE, e->a, lower_const(l, 0));
+        Operand d = new_b32(l), b = lower_index(l, e->b), c = lower_index(l, e->c);
+        EMIT(&l->b, OP_SELP, TT_S32, d, b, c, p);
+        return d;
+    }
+    default: BUG("index operator %d", e->op);
+    }
+}
+
+// `e` over registers, symbols and unroll variables only (after lower_subst).
+Operand lower_index(Lower *l, const Expr *e)
+{
+    Operand found;
+    if (cache_find(l, e, false, &found)) return found;
+    const Expr *rest;
+    Operand imm = lower_split(l, e, &rest);
+    if (!rest) return imm;
+    bool moved = imm.base || imm.nterms;
+    if (!moved) {
+        Operand v = lower_node(l, e->op == EX_VAR ? e : rest);
+        return e->op == EX_VAR ? v : cache_put(l, e, false, v);
+    }
+    Operand r = lower_index(l, rest);
+    return cache_put(l, e, false, binary(l, OP_ADD, TT_S32, r, imm));
+}
+
+// ---- 64 bits ---------------------------------------------------------------------------------------
+
+static Operand new_b64(Lower *l) { return opd_reg(lower_new_reg(l, "d", RC_B64, 1), 0); }
+
+static bool fits_s32(Lower *l, const Expr *e)
+{
+    if (e->op == EX_VAR) return true; // symbols and registers are 32 bits
+    i64 lo, hi;
+    return expr_range(l->x, e, &lo, &hi) && lo >= INT32_MIN && hi <= INT32_MAX;
+}
+
+static Operand node64(Lower *l, const Expr *e)
+{
+    Operand d;
+    switch ((ExprOp)e->op) {
+    case EX_ADD:
+    case EX_SUB: {
+        Operand a = lower_index64(l, e->a), b = lower_index64(l, e->b);
+        d = new_b64(l);
+        EMIT(&l->b, e->op == EX_ADD ? OP_ADD : OP_SUB, TT_S64, d, a, b);
+        return d;
+    }
+    case EX_MUL: {
+        if (fits_s32(l, e->a) && fits_s32(l, e->b)) {
+            Operand a = lower_index(l, e->a), b = lower_index(l, e->b);
+            if (a.kind == OPD_IMM) {
+                Operand t = a;
+                a = b, b = t;
+            }
+            d = new_b64(l);
+            EMIT(&l->b, OP_MULWIDE, TT_S64, d, a, b);
+            return d;
+        }
+        Operand a = lower_index64(l, e->a), b = lower_index64(l, e->b);
+        d = new_b64(l);
+        EMIT(&l->b, OP_MUL, TT_S64, d, a, b);
+        return d;
+    }
+    default: {
+        Operand a = lower_index(l, e);
+        d = new_b64(l);
+        EMIT(&l->b, OP_CVT, TT_S64, d, a)->type2 = TT_S32;
+        return d;
+    }
+    }
+}
+
+Operand lower_index64(Lower *l, const Expr *e)
+{
+    Operand found;
+    i64 c;
+    if (expr_is_const(e, &c)) return opd_imm(c);
+    if (cache_find(l, e, true, &found)) return found;
+    return cache_put(l, e, true, node64(l, e));
+}
+
+// ---- predicates --------------------------------------------------------------------------------
+
+Operand lower_compare(Lower *l, ThreadCmp c, const Expr *a, const Expr *b)
+{
+    Operand x = lower_index(l, a), y = lower_index(l, b);
+    if (x.kind == OPD_IMM) { // setp wants a register first
+        static const u8 mirrored[CMP_COUNT] = {CMP_EQ, CMP_NE, CMP_GT, CMP_GE, CMP_LT, CMP_LE};
+        if (y.kind == OPD_IMM) {
+            Operand r = new_b32(l);
+            EMIT(&l->b, OP_MOV, TT_B32, r, x);
+            x = r;
+        } else {
+            Operand t = x;
+            x = y, y = t, c = mirrored[c];
+        }
+    }
+    Operand p = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
+    EMIT(&l->b, OP_SETP, TT_S32, p, x, y)->cmp = (u8)c;
+    return p;
+}
+
+int lower_and(Lower *l, Operand p, Operand q)
+{
+    int d = lower_new_reg(l, "p", RC_PRED, 1);
+    if (p.negate || q.negate) {
+        Operand *n = p.negate ? &p : &q;
+        int r = lower_new_reg(l, "p", RC_PRED, 1);
+        Operand plain = *n;
+        plain.negate = false;
+        EMIT(&l->b, OP_NOT, TT_PRED, opd_reg(r, 0), plain);
+        *n = opd_reg(r, 0);
+        if (q.negate) return lower_and(l, p, q);
+    }
+    EMIT(&l->b, OP_AND, TT_PRED, opd_reg(d, 0), p, q);
+    return d;
+}

@@ -1,0 +1,533 @@
+// lower.c - kernels, parameters, the block's parallel structure and regions.
+//
+// A kernel is lowered in one walk over its tile operations. Values that every thread needs once
+// (thread index, symbols, base addresses, strides) go to the prologue, which is put in front at the
+// end, followed by the initialisation of mbarriers. Shared memory is laid out last: tiles first,
+// swizzled ones at multiples of 1024 bytes, then the barriers.
+#include "impl.h"
+
+#include <string.h>
+
+enum { LOOP_DEPTH_MAX = 8 }; // of serial loops: the barrier analysis repeats bodies per level
+
+void lower_error(Lower *l, Loc loc, const char *hint, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = arena_vprintf(l->m->arena, fmt, ap);
+    va_end(ap);
+    if (!l->failed) diag_error(l->m->diag, loc, hint, "%s", text);
+    l->failed = true;
+}
+
+int lower_new_reg(Lower *l, const char *name, RegClass c, int count)
+{
+    if (name[0] == '%') name++;
+    int reg = thread_add_reg(&l->b, name, c, count);
+    // Pools outlive kernels: what an earlier kernel said of a register of this name does not hold.
+    const char *text = lower_reg_expr(l, reg)->name;
+    expr_set_range(l->x, text, INT64_MIN, INT64_MAX);
+    if (count == 1) map_put(l->reg_of, text, (void *)(intptr_t)(reg + 1));
+    return reg;
+}
+
+const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi)
+{
+    const Expr *v = lower_reg_expr(l, reg);
+    expr_set_range(l->x, v->name, lo, hi);
+    return v;
+}
+
+int lower_param(Lower *l, const char *name, ParamKind kind, PlanArg arg)
+{
+    const void *key = intern(l->m->names, name);
+    int known = (int)(intptr_t)map_get(l->param_of, key) - 1;
+    if (known >= 0) return known;
+    int k = thread_add_param(&l->b, name, kind);
+    vec_push(l->m->arena, &l->step->args, arg);
+    map_put(l->param_of, key, (void *)(intptr_t)(k + 1));
+    return k;
+}
+
+// ---- the prologue --------------------------------------------------------------------------------
+
+PrologueMark lower_enter_prologue(Lower *l)
+{
+    PrologueMark m = {l->b.at, l->b.guard};
+    l->b.at = &l->prologue;
+    l->b.guard = (Operand){0};
+    l->in_prologue++;
+    return m;
+}
+
+void lower_leave_prologue(Lower *l, PrologueMark m)
+{
+    l->b.at = m.at;
+    l->b.guard = m.guard;
+    l->in_prologue--;
+}
+
+int lower_tid(Lower *l)
+{
+    if (l->tid >= 0) return l->tid;
+    PrologueMark m = lower_enter_prologue(l);
+    l->tid = lower_new_reg(l, "tid", RC_B32, 1);
+    lower_loop_var(l, l->tid, 0, l->tf->threads - 1);
+    EMIT(&l->b, OP_MOV, TT_U32, opd_reg(l->tid, 0), opd_sreg(SR_TID));
+    lower_leave_prologue(l, m);
+    return l->tid;
+}
+
+// A named prologue register that holds an expression over tid.
+static int derived(Lower *l, const char *name, const Expr *e, i64 hi)
+{
+    PrologueMark m = lower_enter_prologue(l);
+    Operand v = lower_index(l, e);
+    int reg = lower_new_reg(l, name, RC_B32, 1);
+    EMIT(&l->b, OP_MOV, TT_B32, opd_reg(reg, 0), v);
+    lower_loop_var(l, reg, 0, hi);
+    lower_leave_prologue(l, m);
+    return reg;
+}
+
+static const Expr *tid_part(Lower *l, i64 div, i64 mod)
+{
+    const Expr *t = lower_reg_expr(l, lower_tid(l));
+    t = expr_bin(l->x, EX_DIV, t, lower_const(l, div));
+    return mod ? expr_bin(l->x, EX_MOD, t, lower_const(l, mod)) : t;
+}
+
+int lower_frag_row(Lower *l)
+{
+    if (l->frag_row >= 0) return l->frag_row;
+    const Expr *warp = expr_mul(l->x, tid_part(l, 32, 4), lower_const(l, 16));
+    const Expr *quad = tid_part(l, 4, 8);
+    return l->frag_row = derived(l, "row", expr_add(l->x, warp, quad), 55);
+}
+
+int lower_frag_col(Lower *l)
+{
+    if (l->frag_col >= 0) return l->frag_col;
+    return l->frag_col = derived(l, "col", expr_mul(l->x, tid_part(l, 1, 4), lower_const(l, 2)), 6);
+}
+
+int lower_elect(Lower *l)
+{
+    if (l->elect >= 0) return l->elect;
+    PrologueMark m = lower_enter_prologue(l);
+    const Expr *tid = lower_reg_expr(l, lower_tid(l));
+    l->elect = lower_compare(l, CMP_EQ, tid, lower_const(l, 0)).reg;
+    lower_leave_prologue(l, m);
+    return l->elect;
+}
+
+int lower_pred_const(Lower *l, bool value)
+{
+    int *reg = value ? &l->one : &l->zero;
+    if (*reg >= 0) return *reg;
+    PrologueMark m = lower_enter_prologue(l);
+    *reg = lower_new_reg(l, value ? "true" : "false", RC_PRED, 1);
+    EMIT(&l->b, OP_MOV, TT_PRED, opd_reg(*reg, 0), opd_imm(value));
+    lower_leave_prologue(l, m);
+    return *reg;
+}
+
+int lower_scalar(Lower *l, int scalar)
+{
+    if (l->scalar_reg[scalar] >= 0) return l->scalar_reg[scalar];
+    const TileScalar *s = &l->k->scalars.at[scalar];
+    int reg = lower_new_reg(l, s->name, lower_class(s->type), 1);
+    const Expr *e = lower_reg_expr(l, reg);
+    map_put(l->subst, s->name, (void *)(uintptr_t)e);
+    vec_push(l->m->arena, &l->mutables, e->name);
+    return l->scalar_reg[scalar] = reg;
+}
+
+// ---- dependence on the thread --------------------------------------------------------------------
+
+bool lower_thread_dependent(const Lower *l, const Expr *e)
+{
+    for (int level = LEVEL_GROUP4; level < LEVEL_COUNT; level++)
+        for (int i = 0; i < l->par_vars[level].n; i++)
+            if (expr_uses(e, l->par_vars[level].at[i])) return true;
+    const ApplyState *a = &l->apply;
+    if (a->op && (expr_uses(e, a->op->var) || (a->op->var2 && expr_uses(e, a->op->var2)))) return true;
+    for (int i = 0; i < l->k->scalars.n; i++)
+        if (expr_uses(e, l->k->scalars.at[i].name)) return true;
+    return false;
+}
+
+bool lower_value_thread_dependent(const Lower *l, const TExpr *e)
+{
+    if (!e) return false;
+    if (e->kind == TX_FRAG || e->kind == TX_ELEM || e->kind == TX_SCALAR) return true;
+    if (e->kind == TX_INDEX) return lower_thread_dependent(l, e->index);
+    return lower_value_thread_dependent(l, e->a) || lower_value_thread_dependent(l, e->b) ||
+           lower_value_thread_dependent(l, e->c);
+}
+
+// ---- structure -----------------------------------------------------------------------------------
+
+typedef void LowerOp(Lower *l, const TileOp *op);
+static LowerOp *const lower_op[TOP_COUNT] = {
+#define X(id, name, fields, meaning) [TOP_##id] = lower_op_##id,
+    TILE_OPS(X)
+#undef X
+};
+
+void lower_block(Lower *l, const TileBlock *block)
+{
+    for (int i = 0; i < block->n && !l->failed; i++) {
+        const TileOp *op = block->at[i];
+        l->b.loc = op->loc;
+        sync_before(l, op);
+        lower_op[op->op](l, op);
+        sync_after(l, op);
+    }
+}
+
+// Threads of one instance of `level` inside the innermost enclosing level.
+static int instance_threads(const Lower *l, TileLevel level)
+{
+    (void)l;
+    return level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
+}
+
+void lower_op_PAR(Lower *l, const TileOp *op)
+{
+    TileLevel level = (TileLevel)op->level;
+    u8 outer = l->level;
+    i64 count = 0, inner = 1;
+    bool known = expr_is_const(op->hi, &count);
+    if (!known || level == LEVEL_BLOCK) BUG("parallel level without a constant count");
+    // Several variables of one level are nested; the outer one moves slowest.
+    for (const TileBlock *b = &op->body; b->n == 1 && b->at[0]->op == TOP_PAR && b->at[0]->level == level;
+         b = &b->at[0]->body) {
+        i64 c = 1;
+        expr_is_const(b->at[0]->hi, &c);
+        inner *= c;
+    }
+    i64 enclosing = outer == LEVEL_GROUP4 ? 128 : outer == LEVEL_WARP ? 32 : l->tf->threads;
+    const Expr *e = tid_part(l, 1, enclosing);
+    e = expr_bin(l->x, EX_DIV, e, lower_const(l, inner * instance_threads(l, level)));
+    e = expr_bin(l->x, EX_MOD, e, lower_const(l, count));
+    if (count == 1) e = lower_const(l, 0);
+    i64 ignored;
+    if (!expr_is_const(e, &ignored)) e = lower_reg_expr(l, derived(l, op->var, e, count - 1));
+    map_put(l->subst, op->var, (void *)(uintptr_t)e);
+    if (count > 1) vec_push(l->m->arena, &l->par_vars[level], op->var);
+    bool last = inner == 1;
+    if (last) l->level = (u8)level;
+    lower_block(l, &op->body);
+    lower_flush_zeros(l);
+    l->level = outer;
+}
+
+void lower_op_FOR(Lower *l, const TileOp *op)
+{
+    if (++l->depth > LOOP_DEPTH_MAX) {
+        lower_error(l, op->loc, "join some of the loops", "loops nested deeper than %d", LOOP_DEPTH_MAX);
+        return;
+    }
+    const Expr *lo = lower_subst(l, op->lo), *hi = lower_subst(l, op->hi);
+    i64 step = 1, first, last, unused;
+    if (op->step && !expr_is_const(op->step, &step)) BUG("loop step is not constant");
+    bool divergent = lower_thread_dependent(l, op->lo) || lower_thread_dependent(l, op->hi);
+    sync_loop(l, op);
+    SyncState entry = l->sync;
+    lower_flush_zeros(l);
+    int reg = lower_new_reg(l, op->var, RC_B32, 1);
+    expr_range(l->x, lo, &first, &unused);
+    expr_range(l->x, hi, &unused, &last);
+    lower_loop_var(l, reg, first, last == INT64_MAX ? last : last - 1);
+    map_put(l->subst, op->var, (void *)(uintptr_t)lower_reg_expr(l, reg));
+    Operand from = lower_index(l, lo), to = lower_index(l, hi);
+    ThreadBlock *saved;
+    int mark = l->cache.n;
+    thread_open_for(&l->b, reg, from, to, step, &saved);
+    l->uniform_depth += divergent;
+    lower_block(l, &op->body);
+    lower_flush_zeros(l);
+    l->uniform_depth -= divergent;
+    lower_close(l, saved, mark);
+    sync_merge(&l->sync, &entry);
+    l->depth--;
+}
+
+// A condition that depends on lanes inside an apply becomes a guard, so that unrolled element code
+// stays free of branches; elsewhere it is a region.
+static void guarded_block(Lower *l, Operand p, const TileBlock *b)
+{
+    if (!b->n) return;
+    Operand outer = l->b.guard;
+    if (outer.kind != OPD_NONE) {
+        l->b.guard = (Operand){0};
+        p = opd_reg(lower_and(l, outer, p), 0);
+    }
+    l->b.guard = p;
+    int mark = l->cache.n;
+    lower_block(l, b);
+    l->cache.n = mark;
+    l->b.guard = outer;
+}
+
+static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
+{
+    ThreadBlock *saved;
+    int mark = l->cache.n;
+    SyncState entry = l->sync;
+    ThreadOp *made = thread_open_if(&l->b, p, &saved);
+    if (!divergent) made->flags |= OPF_UNIFORM;
+    l->uniform_depth += divergent;
+    lower_block(l, &op->body);
+    lower_flush_zeros(l);
+    SyncState first = l->sync;
+    l->cache.n = mark;
+    l->sync = entry;
+    l->b.at = &made->other;
+    lower_block(l, &op->other);
+    lower_flush_zeros(l);
+    l->uniform_depth -= divergent;
+    lower_close(l, saved, mark);
+    sync_merge(&l->sync, &first);
+}
+
+void lower_op_IF(Lower *l, const TileOp *op)
+{
+    bool divergent = lower_value_thread_dependent(l, op->cond);
+    Operand outer = l->b.guard;
+    lower_flush_zeros(l);
+    l->b.guard = (Operand){0}; // the predicate itself is computed in all lanes
+    if (outer.kind != OPD_NONE) l->b.guard = outer;
+    Operand p = lower_value(l, op->cond);
+    if (p.kind == OPD_IMM) { // known at compile time
+        lower_block(l, p.base ? &op->body : &op->other);
+        return;
+    }
+    if (!l->apply.op) {
+        region_block(l, p, op, divergent);
+        return;
+    }
+    Operand not_p = p;
+    not_p.negate = !not_p.negate;
+    guarded_block(l, p, &op->body);
+    guarded_block(l, not_p, &op->other);
+}
+
+// ---- small operations ----------------------------------------------------------------------------
+
+void lower_op_SET(Lower *l, const TileOp *op)
+{
+    const TileScalar *s = &l->k->scalars.at[op->scalar];
+    Operand v = lower_value(l, op->value);
+    int reg = lower_scalar(l, op->scalar);
+    ThreadType t = lower_type(s->type);
+    if (thread_type_class[t] == RC_B32) t = TT_B32;
+    if (thread_type_class[t] == RC_B64) t = TT_B64;
+    EMIT(&l->b, OP_MOV, t, opd_reg(reg, 0), v);
+}
+
+// In an apply over a vector the lanes that hold copies leave the store to one of them.
+static Operand owner_guard(Lower *l)
+{
+    if (l->apply.layout == FL_ROW)
+        return lower_compare(l, CMP_EQ, lower_reg_expr(l, lower_frag_col(l)), lower_const(l, 0));
+    const Expr *group = tid_part(l, 4, 32); // lane / 4 and the warp of the group
+    return lower_compare(l, CMP_EQ, group, lower_const(l, 0));
+}
+
+void lower_op_STORE(Lower *l, const TileOp *op)
+{
+    const TileBuffer *t = &l->k->buffers.at[op->elem.buffer];
+    Operand outer = l->b.guard;
+    if (l->apply.op && (l->apply.layout == FL_ROW || l->apply.layout == FL_COL)) {
+        Operand own = owner_guard(l);
+        l->b.guard = outer.kind == OPD_NONE ? own : opd_reg(lower_and(l, outer, own), 0);
+    }
+    lower_store(l, lower_address(l, &op->elem, l->zeros), t->type, op->value);
+    l->b.guard = outer;
+}
+
+void lower_op_BARRIER(Lower *l, const TileOp *op)
+{
+    if (l->uniform_depth) {
+        lower_error(l, op->loc, NULL, "a barrier under a condition that depends on the thread");
+        return;
+    }
+    sync_barrier(l);
+}
+
+void lower_op_SETREG(Lower *l, const TileOp *op)
+{
+    thread_emit0(&l->b, op->imm > 0 ? OP_SETMAXNREG_INC : OP_SETMAXNREG_DEC,
+                 (int)(op->imm > 0 ? op->imm : -op->imm));
+}
+
+Address lower_mbar_address(Lower *l, int buffer)
+{
+    Address a = {.offset = opd_imm(0), .ref = {.buffer = buffer, .ncoord = 1}};
+    a.ref.coord[0] = lower_const(l, 0);
+    a.base = opd_reg(lower_shared_base(l, buffer), 0);
+    return a;
+}
+
+// ---- kernels -------------------------------------------------------------------------------------
+
+static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const TileKernel *k,
+                       ThreadModule *out, bool plain)
+{
+    Arena *a = m->arena;
+    *l = (Lower){.m = m, .fn = fn, .k = k, .out = out, .x = m->exprs, .plain = plain};
+    l->tid = l->lane = l->frag_row = l->frag_col = l->elect = l->smem = l->one = l->zero = -1;
+    l->apply = (ApplyState){.op = NULL, .block = -1, .half = -1, .pair = -1};
+    l->reg_of = map_new(a), l->subst = map_new(a), l->unroll_of = map_new(a);
+    l->param_of = map_new(a), l->symbol_reg = map_new(a);
+    l->frag_reg = ARENA_ARRAY(a, int, k->frags.n + 1);
+    l->frag_zero = ARENA_ARRAY(a, bool, k->frags.n + 1);
+    l->scalar_reg = ARENA_ARRAY(a, int, k->scalars.n + 1);
+    l->buffer = ARENA_ARRAY(a, int, k->buffers.n + 1);
+    l->future_mbar = ARENA_ARRAY(a, int, k->futures.n + 1);
+    l->future_phase = ARENA_ARRAY(a, int, k->futures.n + 1);
+    for (int i = 0; i <= k->frags.n; i++) l->frag_reg[i] = -1;
+    for (int i = 0; i <= k->scalars.n; i++) l->scalar_reg[i] = -1;
+    for (int i = 0; i <= k->buffers.n; i++) l->buffer[i] = -1;
+    for (int i = 0; i <= k->futures.n; i++) l->future_mbar[i] = -1;
+    for (int i = 0; i < TILE_MAX_RANK; i++) l->zeros[i] = expr_const(m->exprs, 0);
+    ThreadFn *tf = ARENA_NEW(a, ThreadFn);
+    tf->name = plain ? intern_printf(m->names, "%s_plain", k->name) : k->name;
+    tf->threads = k->threads;
+    tf->maxnreg = k->maxnreg;
+    tf->min_ctas = k->min_blocks;
+    tf->cluster = 1;
+    l->tf = tf;
+    l->b = (ThreadBuilder){.mod = out, .fn = tf, .at = &tf->body, .loc = k->loc};
+    PlanStep *s = ARENA_NEW(a, PlanStep);
+    s->kind = STEP_KERNEL;
+    s->kernel = tf->name;
+    s->block = k->threads;
+    s->cluster = 1;
+    l->step = s;
+}
+
+static void block_variables(Lower *l)
+{
+    static const SpecialReg ctaid[3] = {SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z};
+    for (int i = 0; i < 3; i++) l->step->grid[i] = lower_const(l, 1);
+    for (int i = 0; i < l->k->ngrid; i++) {
+        l->step->grid[i] = l->k->grid[i];
+        PrologueMark m = lower_enter_prologue(l);
+        int reg = lower_new_reg(l, l->k->grid_var[i], RC_B32, 1);
+        EMIT(&l->b, OP_MOV, TT_U32, opd_reg(reg, 0), opd_sreg(ctaid[i]));
+        i64 lo, hi;
+        expr_range(l->x, l->k->grid[i], &lo, &hi);
+        lower_loop_var(l, reg, 0, hi == INT64_MAX ? INT32_MAX : hi - 1);
+        map_put(l->subst, l->k->grid_var[i], (void *)(uintptr_t)lower_reg_expr(l, reg));
+        lower_leave_prologue(l, m);
+    }
+}
+
+// Shared memory of the block, bytes: what one CTA may have on Hopper.
+enum { SMEM_MAX = 227 * 1024 };
+
+static void place_shared(Lower *l)
+{
+    i64 at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < l->tf->buffers.n; i++) {
+            ThreadBuffer *b = &l->tf->buffers.at[i];
+            if (b->kind != (pass ? BUF_MBAR : BUF_SHARED)) continue;
+            i64 align = pass ? 8 : smem_layout[b->layout].span ? 1024 : 128;
+            at = (at + align - 1) / align * align;
+            b->offset = at;
+            at += thread_buffer_bytes(b);
+        }
+    }
+    l->tf->smem_bytes = l->step->smem_bytes = at;
+    if (at > SMEM_MAX)
+        lower_error(l, l->k->loc, "use smaller tiles or fewer slots",
+                    "kernel %s needs %lld bytes of shared memory; a block has at most %d", l->tf->name,
+                    (long long)at, SMEM_MAX);
+    for (int i = 0; i < l->prologue.n; i++) { // the place holders of lower_shared_base
+        ThreadOp *op = l->prologue.at[i];
+        if (op->op != OP_ADD || !op->imm) continue;
+        op->opnd[2] = opd_imm(l->tf->buffers.at[op->imm - 1].offset);
+        op->imm = 0;
+    }
+}
+
+// One thread makes the barriers and publishes them; nobody passes before that.
+static void init_mbars(Lower *l)
+{
+    if (!l->mbars.n) return;
+    Operand leader = opd_reg(lower_elect(l), 0);
+    PrologueMark m = lower_enter_prologue(l);
+    for (int i = 0; i < l->mbars.n; i++) {
+        Address a = lower_mbar_address(l, l->mbars.at[i]);
+        l->b.guard = leader;
+        ThreadOp *op = EMIT(&l->b, OP_MBAR_INIT, TT_NONE, a.base, a.offset, opd_imm(1));
+        thread_mem(&l->b, op, a.ref);
+        l->b.guard = (Operand){0};
+    }
+    l->b.guard = leader;
+    thread_emit0(&l->b, OP_FENCE_MBAR_INIT, 0);
+    l->b.guard = (Operand){0};
+    EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
+    lower_leave_prologue(l, m);
+}
+
+static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const TileKernel *k,
+                         ThreadModule *out, bool plain)
+{
+    init_state(l, m, fn, k, out, plain);
+    if (k->threads % 32 || k->threads <= 0) {
+        lower_error(l, k->loc, "use a multiple of 32", "not supported yet: a block of %d threads",
+                    k->threads);
+        return false;
+    }
+    if (k->buffers.n > LOWER_MAX_BUFFERS) {
+        lower_error(l, k->loc, NULL, "kernel %s has %d buffers; at most %d", k->name, k->buffers.n,
+                    LOWER_MAX_BUFFERS);
+        return false;
+    }
+    block_variables(l);
+    lower_block(l, &k->body);
+    init_mbars(l);
+    place_shared(l);
+    ThreadBlock body = l->tf->body;
+    l->tf->body = (ThreadBlock){0};
+    for (int i = 0; i < l->prologue.n; i++) vec_push(m->arena, &l->tf->body, l->prologue.at[i]);
+    for (int i = 0; i < body.n; i++) vec_push(m->arena, &l->tf->body, body.at[i]);
+    return !l->failed;
+}
+
+static const Expr *both(ExprPool *x, const Expr *a, const Expr *b)
+{
+    return a ? expr_bin(x, EX_LAND, a, b) : b;
+}
+
+static bool lower_fn(const TileModule *m, const TileFn *fn, ThreadModule *out)
+{
+    for (int i = 0; i < fn->kernels.n; i++) {
+        const TileKernel *k = fn->kernels.at[i];
+        Lower *l = ARENA_NEW(m->arena, Lower);
+        if (!lower_kernel(l, m, fn, k, out, false)) return false;
+        l->step->when = l->tma_when ? both(m->exprs, k->when, l->tma_when) : k->when;
+        vec_push(m->arena, &out->fns, l->tf);
+        vec_push(m->arena, &fn->plan->steps, l->step);
+        if (!l->tma_when) continue;
+        Lower *p = ARENA_NEW(m->arena, Lower);
+        if (!lower_kernel(p, m, fn, k, out, true)) return false;
+        const Expr *no = expr_bin(m->exprs, EX_EQ, l->tma_when, expr_const(m->exprs, 0));
+        p->step->when = both(m->exprs, k->when, no);
+        vec_push(m->arena, &out->fns, p->tf);
+        vec_push(m->arena, &fn->plan->steps, p->step);
+    }
+    return true;
+}
+
+bool lower_module(const TileModule *in, ThreadModule *out)
+{
+    bool ok = true;
+    for (int i = 0; i < in->fns.n; i++) ok &= lower_fn(in, in->fns.at[i], out);
+    return ok;
+}

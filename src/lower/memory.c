@@ -1,0 +1,256 @@
+// memory.c - where an element of a view is: the flat address that the machine uses, and the MemRef
+// that says the same in coordinates.
+#include "impl.h"
+
+// The thread buffer of a tile buffer, made at its first use. Shared tiles get the slot as their
+// first dimension when they have several; their place in the arena comes at the end (lower.c).
+int lower_buffer(Lower *l, int tile_buffer)
+{
+    if (l->buffer[tile_buffer] >= 0) return l->buffer[tile_buffer];
+    const TileBuffer *t = &l->k->buffers.at[tile_buffer];
+    ThreadBuffer b = {.name = t->name, .type = t->type, .loc = t->loc, .layout = t->layout};
+    if (t->kind == TB_SHARED) {
+        b.kind = BUF_SHARED;
+        if (t->slots > 1) b.dim[b.rank++] = lower_const(l, t->slots);
+        for (int d = 0; d < t->rank; d++) b.dim[b.rank++] = t->dim[d];
+    } else {
+        b.kind = BUF_GLOBAL;
+        b.rank = t->rank;
+        const Expr *stride = lower_const(l, 1);
+        for (int d = t->rank - 1; d >= 0; d--) {
+            b.dim[d] = t->dim[d];
+            b.stride[d] = stride;
+            stride = expr_mul(l->x, stride, t->dim[d]);
+        }
+        b.param = lower_param(l, t->name, PARAM_PTR, (PlanArg){.kind = ARG_TENSOR, .index = t->param});
+    }
+    return l->buffer[tile_buffer] = thread_add_buffer(&l->b, b);
+}
+
+static i64 shared_rows(const ThreadBuffer *b, bool slots)
+{
+    i64 rows = 1;
+    for (int d = slots ? 1 : 0; d + 1 < b->rank; d++) rows *= b->dim[d]->value;
+    return rows;
+}
+
+const Expr *lower_smem_offset(Lower *l, const ThreadBuffer *b, const Expr *slot, const Expr *row,
+                              const Expr *col)
+{
+    ExprPool *x = l->x;
+    const SmemLayoutInfo *info = &smem_layout[b->layout];
+    int e = dtype_bytes[b->type];
+    i64 rows = shared_rows(b, slot != NULL), cols = b->dim[b->rank - 1]->value;
+    const Expr *bytes = expr_mul(x, col, lower_const(l, e)), *off;
+    if (!info->span) {
+        off = expr_add(x, expr_mul(x, row, lower_const(l, cols * e)), bytes);
+    } else {
+        const Expr *span = lower_const(l, info->span), *sixteen = lower_const(l, 16);
+        const Expr *block = expr_bin(x, EX_DIV, bytes, span);
+        const Expr *in_row = expr_bin(x, EX_MOD, bytes, span);
+        const Expr *chunk = expr_bin(x, EX_DIV, in_row, sixteen);
+        // Address bits 7..9 of a tile at a multiple of 1024: (row * span / 128) mod 8, masked.
+        const Expr *phase = expr_bin(x, EX_DIV, expr_mul(x, row, span), lower_const(l, 128));
+        phase = expr_bin(x, EX_MOD, phase, lower_const(l, info->mask + 1));
+        chunk = expr_bin(x, EX_XOR, chunk, phase);
+        off = expr_mul(x, block, lower_const(l, rows * info->span));
+        off = expr_add(x, off, expr_mul(x, row, span));
+        off = expr_add(x, off, expr_mul(x, chunk, sixteen));
+        off = expr_add(x, off, expr_bin(x, EX_MOD, bytes, sixteen));
+    }
+    if (slot) {
+        i64 tile = smem_tile_bytes(b->layout, e, rows, cols);
+        off = expr_add(x, off, expr_mul(x, slot, lower_const(l, tile)));
+    }
+    return off;
+}
+
+// Coordinates in the buffer of the element `at` of the view.
+static void coordinates(Lower *l, const TileView *v, const Expr *const *at, const Expr **out)
+{
+    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    for (int d = 0; d < t->rank; d++) out[d] = lower_subst(l, v->origin[d]);
+    for (int i = 0; i < v->rank; i++)
+        out[v->dim[i]] = expr_add(l->x, out[v->dim[i]], lower_subst(l, at[i]));
+}
+
+static int global_base(Lower *l, int buffer);
+
+static const char *base_key(Lower *l, int buffer)
+{
+    return intern_printf(l->m->names, "#base%d", buffer);
+}
+
+static Address shared_address(Lower *l, const TileView *v, const Expr *const *at)
+{
+    int id = lower_buffer(l, v->buffer);
+    const ThreadBuffer *b = &l->tf->buffers.at[id];
+    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    Address a = {.ref = {.buffer = id}};
+    const Expr *c[TILE_MAX_RANK], *slot = NULL;
+    coordinates(l, v, at, c);
+    if (t->slots > 1) {
+        slot = v->slot ? lower_subst(l, v->slot) : lower_const(l, 0);
+        a.ref.coord[a.ref.ncoord++] = slot;
+    }
+    const Expr *row = lower_const(l, 0);
+    for (int d = 0; d < t->rank; d++) {
+        a.ref.coord[a.ref.ncoord++] = c[d];
+        if (d + 1 < t->rank) row = expr_add(l->x, expr_mul(l->x, row, t->dim[d]), c[d]);
+    }
+    const Expr *off = lower_smem_offset(l, b, slot, row, c[t->rank - 1]), *rest;
+    a.offset = lower_split(l, off, &rest);
+    int base = lower_shared_base(l, id);
+    if (!rest) {
+        a.base = opd_reg(base, 0);
+        return a;
+    }
+    const Expr *sum = expr_add(l->x, lower_reg_expr(l, base), rest);
+    a.base = lower_index(l, sum);
+    return a;
+}
+
+// A stride in bytes as a 64-bit register, computed once at the kernel's entry.
+static Operand wide_stride(Lower *l, const Expr *bytes)
+{
+    PrologueMark mark = lower_enter_prologue(l);
+    Operand s = lower_index64(l, bytes);
+    lower_leave_prologue(l, mark);
+    return s;
+}
+
+static Operand add_term(Lower *l, Operand acc, const Expr *coord, const Expr *stride)
+{
+    Operand c = lower_index(l, coord), d = opd_reg(lower_new_reg(l, "ptr", RC_B64, 1), 0);
+    i64 s;
+    if (expr_is_const(stride, &s) && s <= INT32_MAX) {
+        Operand t = opd_reg(lower_new_reg(l, "d", RC_B64, 1), 0);
+        EMIT(&l->b, OP_MULWIDE, TT_S64, t, c, opd_imm(s));
+        EMIT(&l->b, OP_ADD, TT_S64, d, acc, t);
+        return d;
+    }
+    Operand w = c;
+    if (c.kind == OPD_REG) {
+        w = opd_reg(lower_new_reg(l, "d", RC_B64, 1), 0);
+        EMIT(&l->b, OP_CVT, TT_S64, w, c)->type2 = TT_S32;
+    }
+    Operand wide = wide_stride(l, stride);
+    EMIT(&l->b, OP_MAD, TT_S64, d, wide, w, acc);
+    return d;
+}
+
+// base + sum of coordinate * stride, in 64 bits. Constants and unroll variables go into the
+// immediate offset where the stride is a small constant.
+static Address global_address(Lower *l, const TileView *v, const Expr *const *at)
+{
+    int id = lower_buffer(l, v->buffer);
+    const ThreadBuffer *b = &l->tf->buffers.at[id];
+    Address a = {.ref = {.buffer = id, .ncoord = b->rank}};
+    coordinates(l, v, at, a.ref.coord);
+    i64 elem = dtype_bytes[b->type];
+    a.offset = opd_imm(0);
+    a.base = opd_reg(global_base(l, id), 0);
+    for (int d = 0; d < b->rank; d++) {
+        const Expr *rest = a.ref.coord[d];
+        const Expr *stride = expr_mul(l->x, b->stride[d], lower_const(l, elem));
+        i64 s;
+        if (expr_is_const(stride, &s) && s < 65536) {
+            Operand part = lower_split(l, rest, &rest);
+            a.offset.base += part.base * s;
+            for (int k = 0; k < part.nterms; k++)
+                a.offset = opd_plus(a.offset, part.term[k].var, (i32)(part.term[k].coef * s));
+        }
+        if (rest && !(expr_is_const(rest, &s) && s == 0)) a.base = add_term(l, a.base, rest, stride);
+    }
+    return a;
+}
+
+// Register with the shared address of a buffer. Its place in the arena is not known yet: the
+// addition's immediate is a place holder that lower.c fills; op->imm names the buffer until then.
+int lower_shared_base(Lower *l, int buffer)
+{
+    int reg = (int)(intptr_t)map_get(l->reg_of, base_key(l, buffer)) - 1;
+    if (reg >= 0) return reg;
+    PrologueMark mark = lower_enter_prologue(l);
+    if (l->smem < 0) {
+        l->smem = lower_new_reg(l, "smem", RC_B32, 1);
+        EMIT(&l->b, OP_MOV, TT_U32, opd_reg(l->smem, 0), opd_sreg(SR_SMEM));
+    }
+    const char *name = intern_printf(l->m->names, "%s_base", l->tf->buffers.at[buffer].name);
+    reg = lower_new_reg(l, name, RC_B32, 1);
+    EMIT(&l->b, OP_ADD, TT_S32, opd_reg(reg, 0), opd_reg(l->smem, 0), opd_imm(0))->imm = buffer + 1;
+    map_put(l->reg_of, base_key(l, buffer), (void *)(intptr_t)(reg + 1));
+    lower_leave_prologue(l, mark);
+    return reg;
+}
+
+static int global_base(Lower *l, int buffer)
+{
+    int reg = (int)(intptr_t)map_get(l->reg_of, base_key(l, buffer)) - 1;
+    if (reg >= 0) return reg;
+    PrologueMark mark = lower_enter_prologue(l);
+    const ThreadBuffer *b = &l->tf->buffers.at[buffer];
+    reg = lower_new_reg(l, intern_printf(l->m->names, "%s_ptr", b->name), RC_B64, 1);
+    EMIT(&l->b, OP_LDPARAM, TT_U64, opd_reg(reg, 0), opd_param(b->param));
+    map_put(l->reg_of, base_key(l, buffer), (void *)(intptr_t)(reg + 1));
+    lower_leave_prologue(l, mark);
+    return reg;
+}
+
+Address lower_address(Lower *l, const TileView *v, const Expr *const *at)
+{
+    bool global = l->k->buffers.at[v->buffer].kind == TB_GLOBAL;
+    return global ? global_address(l, v, at) : shared_address(l, v, at);
+}
+
+// ---- bounds ----------------------------------------------------------------------------------------
+
+// True when c + width - 1 < limit is proved for all values.
+static bool proved_below(Lower *l, const Expr *c, const Expr *limit, int width)
+{
+    const Expr *room = expr_sub(l->x, limit, expr_add(l->x, c, lower_const(l, width)));
+    i64 lo, hi;
+    expr_range(l->x, room, &lo, &hi);
+    return lo >= 0;
+}
+
+Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int width)
+{
+    Operand p = {0};
+    for (int i = 0; i < v->rank; i++) {
+        int d = v->dim[i], w = i + 1 == v->rank ? width : 1;
+        const Expr *c = expr_add(l->x, lower_subst(l, v->origin[d]), lower_subst(l, at[i]));
+        const Expr *limit = lower_subst(l, v->limit[d]);
+        if (proved_below(l, c, limit, w)) continue;
+        Operand q = lower_compare(l, CMP_LE, expr_add(l->x, c, lower_const(l, w)), limit);
+        p = p.kind == OPD_NONE ? q : opd_reg(lower_and(l, p, q), 0);
+    }
+    return p;
+}
+
+i64 lower_global_align(Lower *l, const TileView *v)
+{
+    const ThreadBuffer *b = &l->tf->buffers.at[lower_buffer(l, v->buffer)];
+    i64 elem = dtype_bytes[b->type], align = 16; // of the base address, by the plan
+    for (int d = 0; d < b->rank; d++) {
+        i64 step = elem * expr_pow2_divisor(l->x, b->stride[d]);
+        const Expr *o = lower_subst(l, v->origin[d]);
+        bool moves = false; // along the last kept dimension callers step by whole vectors
+        for (int i = 0; i + 1 < v->rank; i++) moves |= v->dim[i] == d;
+        if (!moves) step *= expr_pow2_divisor(l->x, o);
+        if (step < align) align = step;
+    }
+    return align;
+}
+
+void lower_emit_mem(Lower *l, ThreadOpcode op, ThreadType t, int n, const Operand *regs, Address a)
+{
+    bool load = op == OP_LDS || op == OP_LDG;
+    Operand o[3];
+    o[load ? 0 : 2] = *regs;
+    o[load ? 1 : 0] = a.base;
+    o[load ? 2 : 1] = a.offset;
+    ThreadOp *made = thread_emit(&l->b, op, t, 3, o);
+    made->n = (u16)n;
+    thread_mem(&l->b, made, a.ref);
+}

@@ -1,0 +1,290 @@
+// mma.c - matrix products on the tensor cores, and stores of their results.
+//
+// One tile product is: wgmma.fence, one wgmma per 32 bytes of K, commit, wait. Shared operands are
+// named by 64-bit descriptors; stepping along K adds to the start address: 32 bytes inside a swizzled
+// row of S bytes and a whole column block across them (K-major), or 16 rows (MN-major).
+#include "impl.h"
+
+#include <string.h>
+
+enum { WG_ROWS = 64 };
+
+typedef struct {
+    bool in_registers;
+    int frag, slot;
+    int desc;          // b64 register: descriptor of the tile's first step
+    i64 span;          // swizzle width S, bytes
+    i64 rows;          // rows of the whole buffer tile (of one column block)
+    bool trans;        // MN-major
+    int k_bytes;       // extent along K of one element row, bytes (K-major)
+    const TileView *view;
+    MemRef ref;
+} Operand2;            // an operand of the product, as the instruction sees it
+
+// Start address of step k, relative to the first step's, in bytes.
+static i64 step_offset(const Operand2 *o, int k)
+{
+    if (o->trans) return (i64)k * 16 * o->span;
+    i64 byte = (i64)k * 32;
+    return byte / o->span * o->rows * o->span + byte % o->span;
+}
+
+static bool tile_extent(const TileView *v, int dim, i64 *n)
+{
+    return v->rank == 2 && expr_is_const(v->extent[v->dim[dim]], n);
+}
+
+// Makes the descriptor of a shared operand. `n_extent`: extent along M or N.
+static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, Operand2 *o)
+{
+    const TileBuffer *b = &l->k->buffers.at[t->view.buffer];
+    const SmemLayoutInfo *y = &smem_layout[b->layout];
+    if (b->kind != TB_SHARED || !y->span) {
+        lower_error(l, loc, "fill it with `.swiz<128>`",
+                    "matrix operand %s has no swizzled shared layout, and wgmma needs one", b->name);
+        return false;
+    }
+    if (b->rank != 2 || t->view.rank != 2) {
+        lower_error(l, loc, NULL, "not supported yet: matrix operand %s of rank %d", b->name, b->rank);
+        return false;
+    }
+    i64 col0, row_align = expr_pow2_divisor(l->x, t->view.origin[0]);
+    if (!expr_is_const(t->view.origin[1], &col0) || col0 % (trans ? 8 : 16) || row_align % 8) {
+        lower_error(l, loc, "start rows at multiples of 8 and columns at constant multiples of 16",
+                    "not supported yet: matrix operand %s that starts inside a swizzle atom", b->name);
+        return false;
+    }
+    if (trans && dtype_bytes[b->type] != 2) {
+        lower_error(l, loc, NULL, "operand %s is MN-major and %s; only 16-bit types can be", b->name,
+                    dtype_name[b->type]);
+        return false;
+    }
+    *o = (Operand2){.span = y->span, .rows = b->dim[0]->value, .trans = trans, .view = &t->view};
+    Address a = lower_address(l, &t->view, l->zeros);
+    o->ref = a.ref;
+    int at = lower_new_reg(l, "at", RC_B32, 1);
+    if (a.offset.base || a.offset.nterms)
+        EMIT(&l->b, OP_ADD, TT_S32, opd_reg(at, 0), a.base, a.offset);
+    else
+        EMIT(&l->b, OP_MOV, TT_B32, opd_reg(at, 0), a.base);
+    EMIT(&l->b, OP_SHR, TT_U32, opd_reg(at, 0), opd_reg(at, 0), opd_imm(4));
+    // Bits 16-29 LBO, 32-45 SBO, 62-63 layout. K-major ignores LBO; MN-major uses it from one block
+    // of S bytes of the M/N extent to the next.
+    u64 lbo = (u64)(trans ? o->rows * o->span : 16) >> 4, sbo = (u64)(8 * o->span) >> 4;
+    u64 bits = lbo << 16 | sbo << 32 | (u64)y->desc_code << 62;
+    o->desc = lower_new_reg(l, "desc", RC_B64, 1);
+    EMIT(&l->b, OP_CVT, TT_U64, opd_reg(o->desc, 0), opd_reg(at, 0))->type2 = TT_U32;
+    EMIT(&l->b, OP_OR, TT_B64, opd_reg(o->desc, 0), opd_reg(o->desc, 0), opd_imm((i64)bits));
+    return true;
+}
+
+static Operand descriptor(Lower *l, const Operand2 *o, int k)
+{
+    if (k == 0) return opd_reg(o->desc, 0);
+    int d = lower_new_reg(l, "desc", RC_B64, 1);
+    EMIT(&l->b, OP_ADD, TT_S64, opd_reg(d, 0), opd_reg(o->desc, 0), opd_imm(step_offset(o, k) >> 4));
+    return opd_reg(d, 0);
+}
+
+// The place that step k of an operand reads: the origin moved along K.
+static MemRef step_ref(Lower *l, const Operand2 *o, int k, int elem)
+{
+    MemRef r = o->ref;
+    int dim = r.ncoord - (o->trans ? 2 : 1);
+    r.coord[dim] = expr_add(l->x, r.coord[dim], lower_const(l, (i64)k * 32 / elem));
+    return r;
+}
+
+typedef struct {
+    DType type;
+    i64 n, k;          // extents of the product, elements
+    int steps;
+    Operand2 a, b;
+    int acc, acc_regs;
+    i64 acc_base;
+} Product;
+
+static ThreadType operand_type(DType t)
+{
+    switch (t) {
+    case DT_F16: return TT_F16;
+    case DT_BF16: return TT_BF16;
+    case DT_TF32: return TT_TF32;
+    case DT_E4M3: return TT_E4M3;
+    case DT_E5M2: return TT_E5M2;
+    default: return TT_NONE;
+    }
+}
+
+// Shapes and types of the product; errors name what was found and what the tensor cores take.
+static bool product_shape(Lower *l, const TileOp *op, Product *p)
+{
+    const TileFrag *c = &l->k->frags.at[op->frag];
+    i64 m = 0, ka = 0, kb = 0;
+    if (op->a.frag >= 0) {
+        const TileFrag *f = &l->k->frags.at[op->a.frag];
+        p->type = f->type;
+        m = f->dim[0], ka = f->dim[1];
+    } else {
+        p->type = l->k->buffers.at[op->a.view.buffer].type;
+        if (!tile_extent(&op->a.view, op->a.trans ? 1 : 0, &m) ||
+            !tile_extent(&op->a.view, op->a.trans ? 0 : 1, &ka))
+            goto shape;
+    }
+    if (!tile_extent(&op->b.view, op->b.trans ? 1 : 0, &p->n) ||
+        !tile_extent(&op->b.view, op->b.trans ? 0 : 1, &kb))
+        goto shape;
+    p->k = ka;
+    i64 step = 32 / dtype_bytes[p->type];
+    if (operand_type(p->type) == TT_NONE || l->k->buffers.at[op->b.view.buffer].type != p->type) {
+        lower_error(l, op->loc, NULL,
+                    "operands of %s and %s; the tensor cores take two of f16, bf16, tf32 or f8",
+                    dtype_name[p->type], dtype_name[l->k->buffers.at[op->b.view.buffer].type]);
+        return false;
+    }
+    if (m != WG_ROWS || p->n % 8 || p->n < 8 || p->n > 256 || ka != kb || ka % step || c->rank != 2 ||
+        c->dim[0] != m || c->dim[1] != p->n) {
+        lower_error(l, op->loc, "split the tile, or give each warpgroup 64 rows of A",
+                    "product [%lld,%lld] x [%lld,%lld] into [%lld,%lld]; a warpgroup multiplies 64 rows, "
+                    "N is a multiple of 8 up to 256, K a multiple of %lld and equal in both",
+                    (long long)m, (long long)ka, (long long)kb, (long long)p->n, (long long)c->dim[0],
+                    (long long)(c->rank == 2 ? c->dim[1] : 1), (long long)step);
+        return false;
+    }
+    if (l->level != LEVEL_GROUP4) {
+        lower_error(l, op->loc, "put it into `parallel ... : group-4`",
+                    "a matrix product runs in a warpgroup, not at level %s", tile_level_name[l->level]);
+        return false;
+    }
+    p->steps = (int)(ka / step);
+    return true;
+shape:
+    lower_error(l, op->loc, NULL, "operands of a matrix product are two-dimensional with constant extents");
+    return false;
+}
+
+static void emit_step(Lower *l, const Product *p, int k, bool accumulate)
+{
+    const Operand2 *a = &p->a, *b = &p->b;
+    int elem = dtype_bytes[p->type];
+    Operand o[4] = {opd_range(p->acc, p->acc_base, p->acc_regs)};
+    if (a->in_registers) {
+        const TileFrag *f = &l->k->frags.at[a->frag];
+        o[1] = opd_range(lower_frag(l, a->frag), (i64)a->slot * lower_frag_regs(f) + 4 * k, 4);
+    } else {
+        o[1] = descriptor(l, a, k);
+    }
+    o[2] = descriptor(l, b, k);
+    o[3] = opd_reg(lower_pred_const(l, accumulate), 0);
+    ThreadOp *op = thread_emit(&l->b, a->in_registers ? OP_WGMMA_RS : OP_WGMMA_SS, TT_F32, 4, o);
+    op->type2 = (u8)operand_type(p->type);
+    op->n = (u16)p->n;
+    if (!a->in_registers && a->trans) op->flags |= OPF_TRANS_A;
+    if (b->trans) op->flags |= OPF_TRANS_B;
+    if (!a->in_registers) thread_mem(&l->b, op, step_ref(l, a, k, elem));
+    thread_mem(&l->b, op, step_ref(l, b, k, elem));
+}
+
+void lower_op_MMA(Lower *l, const TileOp *op)
+{
+    Product p = {0};
+    if (!product_shape(l, op, &p)) return;
+    if (op->a.frag >= 0) {
+        p.a = (Operand2){.in_registers = true, .frag = op->a.frag, .slot = op->a.frag_slot};
+        if (l->k->frags.at[op->a.frag].layout != FL_A16) {
+            lower_error(l, op->loc, NULL, "not supported yet: register operand of type %s",
+                        dtype_name[p.type]);
+            return;
+        }
+        lower_frag(l, op->a.frag);
+    } else if (!shared_operand(l, &op->a, op->a.trans, op->loc, &p.a)) {
+        return;
+    }
+    if (!shared_operand(l, &op->b, op->b.trans, op->loc, &p.b)) return;
+    const TileFrag *c = &l->k->frags.at[op->frag];
+    bool from_zero = l->frag_zero[op->frag];
+    l->frag_zero[op->frag] = false;
+    p.acc = lower_frag(l, op->frag);
+    p.acc_regs = lower_frag_regs(c);
+    p.acc_base = (i64)op->frag_slot * p.acc_regs;
+    thread_emit0(&l->b, OP_WGMMA_FENCE, 0);
+    for (int k = 0; k < p.steps; k++) emit_step(l, &p, k, !(from_zero && k == 0));
+    thread_emit0(&l->b, OP_WGMMA_COMMIT, 0);
+    thread_emit0(&l->b, OP_WGMMA_WAIT, 0);
+}
+
+// ---- store ---------------------------------------------------------------------------------------
+
+// Two neighbouring columns as one register of 32 bits (16-bit types) or two of f32.
+static void store_pair(Lower *l, const TileOp *op, Operand lo, Operand hi, const Expr *const *at,
+                       bool pairs)
+{
+    const TileBuffer *t = &l->k->buffers.at[op->dst.buffer];
+    bool half = dtype_bytes[t->type] == 2;
+    ThreadOpcode store = t->kind == TB_GLOBAL ? OP_STG : OP_STS;
+    if (pairs) {
+        Operand guard = lower_inside(l, &op->dst, at, 2), outer = l->b.guard;
+        Address a = lower_address(l, &op->dst, at);
+        Operand regs;
+        if (half) {
+            regs = opd_reg(lower_new_reg(l, "pack", RC_B32, 1), 0);
+            EMIT(&l->b, OP_CVTPACK, t->type == DT_F16 ? TT_F16X2 : TT_BF16X2, regs, hi, lo);
+        } else {
+            regs = lo;
+            regs.count = 2;
+        }
+        if (guard.kind != OPD_NONE) l->b.guard = guard;
+        lower_emit_mem(l, store, half ? TT_B32 : TT_F32, half ? 1 : 2, &regs, a);
+        l->b.guard = outer;
+        return;
+    }
+    for (int p = 0; p < 2; p++) {
+        const Expr *one[2] = {at[0], expr_add(l->x, at[1], lower_const(l, p))};
+        Operand guard = lower_inside(l, &op->dst, one, 1), outer = l->b.guard, v = p ? hi : lo;
+        Address a = lower_address(l, &op->dst, one);
+        if (half) v = lower_round(l, v, t->type);
+        if (guard.kind != OPD_NONE) l->b.guard = guard;
+        lower_emit_mem(l, store, half ? TT_B16 : TT_F32, 1, &v, a);
+        l->b.guard = outer;
+    }
+}
+
+// A pair may be stored at once when its address is a multiple of its size and an edge cannot fall
+// between its two columns.
+static bool pairs_fit(Lower *l, const TileView *v)
+{
+    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    int last = v->dim[v->rank - 1];
+    if (last != t->rank - 1) return false;
+    i64 even = MIN(expr_pow2_divisor(l->x, v->origin[last]), expr_pow2_divisor(l->x, v->limit[last]));
+    if (even < 2) return false;
+    return t->kind == TB_SHARED || lower_global_align(l, v) >= 2 * dtype_bytes[t->type];
+}
+
+void lower_op_MMA_STORE(Lower *l, const TileOp *op)
+{
+    const TileFrag *f = &l->k->frags.at[op->frag];
+    const TileBuffer *t = &l->k->buffers.at[op->dst.buffer];
+    bool type_ok = t->type == DT_F32 || t->type == DT_F16 || t->type == DT_BF16;
+    if (f->layout != FL_ACC || f->type != DT_F32 || !type_ok || op->dst.rank != 2) {
+        lower_error(l, op->loc, "store an f32 accumulator into a two-dimensional f32, f16 or bf16 tile",
+                    "not supported yet: mma.store of %s into %s", f->name, t->name);
+        return;
+    }
+    const Expr *b, *h;
+    ThreadBlock *s0, *s1;
+    int reg = lower_frag(l, op->frag);
+    bool pairs = pairs_fit(l, &op->dst);
+    const Expr *row = lower_reg_expr(l, lower_frag_row(l)), *col = lower_reg_expr(l, lower_frag_col(l));
+    int m1 = lower_open_unroll(l, "h", 2, &h, &s1);
+    int m0 = lower_open_unroll(l, "b", (int)(f->dim[1] / 8), &b, &s0);
+    Operand lo = opd_reg(reg, (i64)op->frag_slot * lower_frag_regs(f));
+    lo = lower_plus(l, lower_plus(l, lo, b, 4), h, 2);
+    Operand hi = lo;
+    hi.base++;
+    const Expr *at[2] = {expr_add(l->x, row, expr_mul(l->x, h, lower_const(l, 8))),
+                         expr_add(l->x, col, expr_mul(l->x, b, lower_const(l, 8)))};
+    store_pair(l, op, lo, hi, at, pairs);
+    lower_close(l, s0, m0);
+    lower_close(l, s1, m1);
+}

@@ -1,0 +1,196 @@
+// sync.c - where barriers of the block stand.
+//
+// Tile operations of the source have no barriers between them; the order they are written in is
+// the meaning. The lowering keeps, per shared buffer, whether it was read or written since the last
+// barrier, and puts a barrier before an operation only where it would overtake one of those: a read
+// of what others wrote, a write over what others read or wrote. Before the barrier each thread
+// waits for its own cp.async copies and, if it touched shared memory by ordinary accesses, fences the
+// generic against the async proxy (wgmma and the TMA unit read and write through the latter).
+//
+// Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier. Loops
+// are brought to a fixed point first: the state at their head covers what the end of the body left.
+#include "impl.h"
+
+#include <string.h>
+
+typedef struct {
+    u8 buf[LOWER_MAX_BUFFERS]; // BUF_READ / BUF_WRITTEN by this operation
+    bool generic;              // by ordinary loads and stores
+    bool cp_async;
+} Access;
+
+static void touch(Lower *l, Access *a, int buffer, u8 how)
+{
+    if (buffer >= 0 && l->k->buffers.at[buffer].kind == TB_SHARED) a->buf[buffer] |= how;
+}
+
+static void touch_value(Lower *l, Access *a, const TExpr *e)
+{
+    if (!e) return;
+    if (e->kind == TX_ELEM && l->k->buffers.at[e->view->buffer].kind == TB_SHARED) {
+        touch(l, a, e->view->buffer, BUF_READ);
+        a->generic = true;
+    }
+    touch_value(l, a, e->a);
+    touch_value(l, a, e->b);
+    touch_value(l, a, e->c);
+}
+
+static void touch_block(Lower *l, Access *a, const TileBlock *b);
+
+static void touch_op(Lower *l, Access *a, const TileOp *op)
+{
+    bool shared_dst = false;
+    switch ((TileOpcode)op->op) {
+    case TOP_COPY: {
+        bool tma = lower_copy_by_tma(l, op);
+        touch(l, a, op->src.buffer, BUF_READ);
+        touch(l, a, op->dst.buffer, BUF_WRITTEN);
+        shared_dst = l->k->buffers.at[op->dst.buffer].kind == TB_SHARED;
+        if (!tma) a->generic = true;
+        if (!tma && shared_dst) a->cp_async = true;
+        return;
+    }
+    case TOP_MMA:
+        if (op->a.frag < 0) touch(l, a, op->a.view.buffer, BUF_READ);
+        touch(l, a, op->b.view.buffer, BUF_READ);
+        return;
+    case TOP_MMA_STORE:
+        touch(l, a, op->dst.buffer, BUF_WRITTEN);
+        a->generic |= l->k->buffers.at[op->dst.buffer].kind == TB_SHARED;
+        return;
+    case TOP_STORE:
+        touch(l, a, op->elem.buffer, BUF_WRITTEN);
+        a->generic |= l->k->buffers.at[op->elem.buffer].kind == TB_SHARED;
+        touch_value(l, a, op->value);
+        return;
+    default:
+        touch_value(l, a, op->value);
+        touch_value(l, a, op->cond);
+        return;
+    }
+}
+
+static void touch_block(Lower *l, Access *a, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        touch_op(l, a, b->at[i]);
+        touch_block(l, a, &b->at[i]->body);
+        touch_block(l, a, &b->at[i]->other);
+    }
+}
+
+// Operations that are synchronised as one: no barrier may stand inside them.
+static bool is_unit(const Lower *l, const TileOp *op)
+{
+    return op->op == TOP_APPLY ||
+           (op->op == TOP_IF && lower_value_thread_dependent(l, op->cond));
+}
+
+static Access access_of(Lower *l, const TileOp *op)
+{
+    Access a = {0};
+    touch_op(l, &a, op);
+    if (is_unit(l, op)) {
+        touch_block(l, &a, &op->body);
+        touch_block(l, &a, &op->other);
+    }
+    return a;
+}
+
+void sync_barrier(Lower *l)
+{
+    if (!l->dry) {
+        if (l->sync.cp_async) {
+            thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
+            thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
+        }
+        if (l->sync.cp_async || l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+        EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
+    }
+    l->sync = (SyncState){0};
+}
+
+void sync_before(Lower *l, const TileOp *op)
+{
+    if (l->apply.op || l->uniform_depth) return; // covered by the enclosing unit
+    Access a = access_of(l, op);
+    for (int i = 0; i < l->k->buffers.n; i++) {
+        bool read_after_write = (a.buf[i] & BUF_READ) && (l->sync.buf[i] & BUF_WRITTEN);
+        bool write_after_any = (a.buf[i] & BUF_WRITTEN) && l->sync.buf[i];
+        if (!read_after_write && !write_after_any) continue;
+        sync_barrier(l);
+        return;
+    }
+}
+
+void sync_after(Lower *l, const TileOp *op)
+{
+    if (l->apply.op || l->uniform_depth) return;
+    Access a = access_of(l, op);
+    bool tma_in = op->op == TOP_COPY && lower_copy_by_tma(l, op);
+    for (int i = 0; i < l->k->buffers.n; i++) {
+        // What the TMA unit wrote is seen by whoever waited for it.
+        l->sync.buf[i] |= tma_in ? a.buf[i] & BUF_READ : a.buf[i];
+    }
+    l->sync.generic |= a.generic;
+    l->sync.cp_async |= a.cp_async;
+}
+
+void sync_merge(SyncState *a, const SyncState *b)
+{
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) a->buf[i] |= b->buf[i];
+    a->generic |= b->generic;
+    a->cp_async |= b->cp_async;
+}
+
+// ---- loops -----------------------------------------------------------------------------------------
+
+static void walk(Lower *l, const TileBlock *b);
+
+static void walk_op(Lower *l, const TileOp *op)
+{
+    sync_before(l, op);
+    switch ((TileOpcode)op->op) {
+    case TOP_FOR:
+        sync_loop(l, op);
+        {
+            SyncState entry = l->sync;
+            walk(l, &op->body);
+            sync_merge(&l->sync, &entry);
+        }
+        break;
+    case TOP_IF:
+        if (!is_unit(l, op)) {
+            SyncState entry = l->sync, first;
+            walk(l, &op->body);
+            first = l->sync;
+            l->sync = entry;
+            walk(l, &op->other);
+            sync_merge(&l->sync, &first);
+        }
+        break;
+    case TOP_PAR: walk(l, &op->body); break;
+    case TOP_BARRIER: sync_barrier(l); break;
+    default: break;
+    }
+    sync_after(l, op);
+}
+
+static void walk(Lower *l, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) walk_op(l, b->at[i]);
+}
+
+void sync_loop(Lower *l, const TileOp *loop)
+{
+    bool dry = l->dry;
+    l->dry = true;
+    for (;;) { // the state only grows, so this ends
+        SyncState entry = l->sync;
+        walk(l, &loop->body);
+        sync_merge(&l->sync, &entry);
+        if (memcmp(&l->sync, &entry, sizeof entry) == 0) break;
+    }
+    l->dry = dry;
+}

@@ -1,0 +1,293 @@
+// value.c - scalar expressions to registers.
+//
+// A value of a 16-bit or 8-bit float type lives in an f32 register that holds exactly that value:
+// loads widen, every operation on such a type rounds its f32 result to the type. Integers up to 32
+// bits live in b32, 64-bit ones in b64, bool in a predicate.
+#include "impl.h"
+
+ThreadType lower_type(DType t)
+{
+    switch (t) {
+    case DT_BOOL: return TT_PRED;
+    case DT_S64: return TT_S64;
+    case DT_U64: return TT_U64;
+    case DT_U32:
+    case DT_U16:
+    case DT_U8: return TT_U32;
+    case DT_S32:
+    case DT_S16:
+    case DT_S8: return TT_S32;
+    default: return TT_F32;
+    }
+}
+
+RegClass lower_class(DType t) { return (RegClass)thread_type_class[lower_type(t)]; }
+
+ThreadType lower_memory_type(DType t)
+{
+    if (t == DT_F32) return TT_F32;
+    switch (dtype_bytes[t]) {
+    case 1: return TT_B8;
+    case 2: return TT_B16;
+    case 8: return TT_B64;
+    default: return TT_B32;
+    }
+}
+
+static ThreadType narrow_type(DType t) // spelling of a type that cvt knows as source or target
+{
+    switch (t) {
+    case DT_F16: return TT_F16;
+    case DT_BF16: return TT_BF16;
+    case DT_E4M3: return TT_E4M3;
+    case DT_E5M2: return TT_E5M2;
+    case DT_S16: return TT_S16;
+    case DT_U16: return TT_U16;
+    default: return lower_type(t);
+    }
+}
+
+static Operand new_value(Lower *l, DType t)
+{
+    return opd_reg(lower_new_reg(l, "v", lower_class(t), 1), 0);
+}
+
+static ThreadOp *convert(Lower *l, Operand d, ThreadType to, Operand s, ThreadType from)
+{
+    ThreadOp *op = EMIT(&l->b, OP_CVT, to, d, s);
+    op->type2 = (u8)from;
+    return op;
+}
+
+Operand lower_round(Lower *l, Operand v, DType to)
+{
+    Operand h = opd_reg(lower_new_reg(l, "h", RC_B16, 1), 0);
+    if (v.kind != OPD_REG) {
+        Operand r = opd_reg(lower_new_reg(l, "v", RC_F32, 1), 0);
+        EMIT(&l->b, OP_MOV, TT_F32, r, v);
+        v = r;
+    }
+    convert(l, h, narrow_type(to), v, TT_F32);
+    return h;
+}
+
+static Operand widen(Lower *l, Operand h, DType from)
+{
+    Operand v = new_value(l, from);
+    convert(l, v, lower_type(from), h, narrow_type(from));
+    return v;
+}
+
+static bool is_small_float(DType t)
+{
+    return t == DT_F16 || t == DT_BF16 || t == DT_E4M3 || t == DT_E5M2;
+}
+
+// Rounds an f32 register to the values of a small float type.
+static Operand settle(Lower *l, Operand v, DType t)
+{
+    return is_small_float(t) ? widen(l, lower_round(l, v, t), t) : v;
+}
+
+Operand lower_load(Lower *l, Address a, DType t)
+{
+    ThreadOpcode op = l->tf->buffers.at[a.ref.buffer].kind == BUF_GLOBAL ? OP_LDG : OP_LDS;
+    ThreadType mt = lower_memory_type(t);
+    Operand raw = opd_reg(lower_new_reg(l, "raw", (RegClass)thread_type_class[mt], 1), 0);
+    lower_emit_mem(l, op, mt, 1, &raw, a);
+    return dtype_bytes[t] < 4 && t != DT_BOOL ? widen(l, raw, t) : raw;
+}
+
+void lower_store(Lower *l, Address a, DType t, const TExpr *value)
+{
+    ThreadOpcode op = l->tf->buffers.at[a.ref.buffer].kind == BUF_GLOBAL ? OP_STG : OP_STS;
+    // A conversion to the memory's own type is done by the store's rounding, once.
+    bool cast = is_small_float(t) && value->kind == TX_CAST && value->type == t &&
+                (value->a->type == DT_F32 || is_small_float(value->a->type));
+    Operand v = lower_value(l, cast ? value->a : value);
+    ThreadType mt = lower_memory_type(t);
+    if (is_small_float(t)) {
+        v = lower_round(l, v, t);
+    } else if (v.kind != OPD_REG || v.count != 1 ||
+               thread_type_class[mt] != l->tf->regs.at[v.reg].class) {
+        Operand r = opd_reg(lower_new_reg(l, "v", (RegClass)thread_type_class[mt], 1), 0);
+        if (thread_type_class[mt] == RC_B16)
+            convert(l, r, TT_U16, v, TT_U32);
+        else
+            EMIT(&l->b, OP_MOV, mt, r, v);
+        v = r;
+    }
+    lower_emit_mem(l, op, mt, 1, &v, a);
+}
+
+// ---- operators -----------------------------------------------------------------------------------
+
+static bool is_float_type(DType t) { return lower_type(t) == TT_F32; }
+
+static Operand in_register(Lower *l, Operand v, DType t)
+{
+    if (v.kind == OPD_REG && !v.negate) return v;
+    Operand r = new_value(l, t);
+    if (lower_type(t) == TT_PRED && v.kind == OPD_REG) {
+        v.negate = false;
+        EMIT(&l->b, OP_NOT, TT_PRED, r, v);
+        return r;
+    }
+    ThreadType mt = lower_class(t) == RC_B32 ? TT_B32 : lower_class(t) == RC_B64 ? TT_B64 : lower_type(t);
+    EMIT(&l->b, OP_MOV, mt, r, v);
+    return r;
+}
+
+static Operand lower_comparison(Lower *l, const TExpr *e)
+{
+    static const u8 cmp[] = {CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE};
+    ThreadCmp c = (ThreadCmp)cmp[e->math - TM_EQ];
+    if (e->a->kind == TX_INDEX && e->b->kind == TX_INDEX && lower_class(e->a->type) == RC_B32)
+        return lower_compare(l, c, lower_subst(l, e->a->index), lower_subst(l, e->b->index));
+    Operand a = in_register(l, lower_value(l, e->a), e->a->type), b = lower_value(l, e->b);
+    Operand p = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
+    EMIT(&l->b, OP_SETP, lower_type(e->a->type), p, a, b)->cmp = (u8)c;
+    return p;
+}
+
+// x * y (+ z): the negated constant factor absorbs a minus sign, exactly.
+static Operand lower_negated(Lower *l, const TExpr *e)
+{
+    if (e->kind == TX_MATH && e->math == TM_MUL && e->b->kind == TX_FLOAT) {
+        Operand d = new_value(l, e->type), a = in_register(l, lower_value(l, e->a), e->type);
+        EMIT(&l->b, OP_MUL, TT_F32, d, a, opd_f32((float)-e->b->fvalue));
+        return d;
+    }
+    if (e->kind == TX_FLOAT) return opd_f32((float)-e->fvalue);
+    Operand d = new_value(l, e->type), a = in_register(l, lower_value(l, e), e->type);
+    EMIT(&l->b, OP_NEG, lower_type(e->type), d, a);
+    return d;
+}
+
+static const u8 math_op[TM_COUNT] = {
+    [TM_NEG] = OP_NEG,   [TM_NOT] = OP_NOT,     [TM_ADD] = OP_ADD, [TM_SUB] = OP_SUB,
+    [TM_MUL] = OP_MUL,   [TM_DIV] = OP_DIV,     [TM_REM] = OP_REM, [TM_AND] = OP_AND,
+    [TM_OR] = OP_OR,     [TM_XOR] = OP_XOR,     [TM_SHL] = OP_SHL, [TM_SHR] = OP_SHR,
+    [TM_LAND] = OP_AND,  [TM_LOR] = OP_OR,      [TM_MIN] = OP_MIN, [TM_MAX] = OP_MAX,
+    [TM_FMA] = OP_MAD,   [TM_ABS] = OP_ABS,     [TM_EXP2] = OP_EX2, [TM_LOG2] = OP_LG2,
+    [TM_RCP] = OP_RCP,   [TM_RSQRT] = OP_RSQRT, [TM_SQRT] = OP_SQRT, [TM_TANH] = OP_TANH,
+    [TM_LNOT] = OP_NOT,
+};
+
+static bool is_bitwise(TileMath m)
+{
+    return m == TM_AND || m == TM_OR || m == TM_XOR || m == TM_NOT || m == TM_SHL;
+}
+
+static Operand lower_math(Lower *l, const TExpr *e)
+{
+    TileMath m = (TileMath)e->math;
+    if (m >= TM_EQ && m <= TM_GE) return lower_comparison(l, e);
+    if (m == TM_SELECT) {
+        Operand p = lower_value(l, e->a);
+        Operand b = lower_value(l, e->b), c = lower_value(l, e->c), d = new_value(l, e->type);
+        if (e->type == DT_BOOL) {
+            lower_error(l, e->loc, NULL, "not supported yet: ?: with bool results");
+            return d;
+        }
+        if (p.negate) {
+            Operand t = b;
+            b = c, c = t, p.negate = false;
+        }
+        EMIT(&l->b, OP_SELP, lower_type(e->type), d, b, c, p);
+        return d;
+    }
+    if (m == TM_NEG) return settle(l, lower_negated(l, e->a), e->type);
+    if (m == TM_LNOT) {
+        Operand p = lower_value(l, e->a);
+        p.negate = !p.negate;
+        return p;
+    }
+    Operand o[4];
+    int n = tile_math[m].args;
+    o[1] = in_register(l, lower_value(l, e->a), e->type);
+    if (n > 1) o[2] = lower_value(l, e->b);
+    if (m == TM_LAND || m == TM_LOR) o[2] = in_register(l, o[2], e->type);
+    if (n > 2) {
+        bool minus = e->c->kind == TX_MATH && e->c->math == TM_NEG && is_float_type(e->type) &&
+                     !lower_hoisted(l, e->c);
+        o[3] = minus ? lower_negated(l, e->c->a) : lower_value(l, e->c);
+    }
+    o[0] = new_value(l, e->type);
+    ThreadType t = lower_type(e->type);
+    if (t == TT_PRED) {
+        thread_emit(&l->b, (ThreadOpcode)math_op[m], TT_PRED, n + 1, o);
+        return o[0];
+    }
+    if (is_bitwise(m)) t = lower_class(e->type) == RC_B64 ? TT_B64 : TT_B32;
+    thread_emit(&l->b, (ThreadOpcode)math_op[m], t, n + 1, o);
+    return settle(l, o[0], e->type);
+}
+
+static Operand lower_cast(Lower *l, const TExpr *e)
+{
+    DType from = e->a->type, to = e->type;
+    Operand v = lower_value(l, e->a);
+    ThreadType tf = lower_type(from), tt = lower_type(to);
+    if (from == DT_BOOL) {
+        Operand d = new_value(l, to);
+        if (to == DT_BOOL) return v;
+        bool swap = v.negate;
+        v.negate = false;
+        Operand one = is_float_type(to) ? opd_f32(1.0f) : opd_imm(1);
+        Operand none = is_float_type(to) ? opd_f32(0.0f) : opd_imm(0);
+        EMIT(&l->b, OP_SELP, tt, d, swap ? none : one, swap ? one : none, v);
+        return d;
+    }
+    v = in_register(l, v, from);
+    if (to == DT_BOOL) {
+        Operand p = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
+        EMIT(&l->b, OP_SETP, tf, p, v, is_float_type(from) ? opd_f32(0) : opd_imm(0))->cmp = CMP_NE;
+        return p;
+    }
+    if (tf == TT_F32 && tt == TT_F32) return from == to ? v : settle(l, v, to);
+    if (thread_type_class[tf] == RC_B32 && thread_type_class[tt] == RC_B32 && dtype_bytes[to] == 4)
+        return v;
+    if (dtype_bytes[to] < 4 && !is_float_type(to)) {
+        lower_error(l, e->loc, "convert to a 32-bit type", "not supported yet: conversion to %s",
+                    dtype_name[to]);
+        return v;
+    }
+    Operand d = new_value(l, to);
+    ThreadOp *op = convert(l, d, tt, v, tf);
+    if (tf == TT_F32) op->flags |= OPF_RZI;
+    return settle(l, d, to);
+}
+
+static Operand lower_bitcast(Lower *l, const TExpr *e)
+{
+    Operand v = in_register(l, lower_value(l, e->a), e->a->type), d = new_value(l, e->type);
+    if (dtype_bytes[e->type] != 4 || dtype_bytes[e->a->type] != 4) {
+        lower_error(l, e->loc, NULL, "not supported yet: bit cast from %s to %s",
+                    dtype_name[e->a->type], dtype_name[e->type]);
+        return v;
+    }
+    EMIT(&l->b, OP_MOV, TT_B32, d, v);
+    return d;
+}
+
+Operand lower_value(Lower *l, const TExpr *e)
+{
+    const Operand *known = lower_hoisted(l, e);
+    if (known) return *known;
+    if (l->failed) return opd_imm(0); // one error per kernel; the rest is not emitted
+    switch ((TExprKind)e->kind) {
+    case TX_FLOAT: return opd_f32((float)e->fvalue);
+    case TX_INDEX: {
+        const Expr *x = lower_subst(l, e->index);
+        return lower_class(e->type) == RC_B64 ? lower_index64(l, x) : lower_index(l, x);
+    }
+    case TX_SCALAR: return opd_reg(lower_scalar(l, e->scalar), 0);
+    case TX_FRAG: return lower_element(l, e->frag, e->slot, e->at, e->loc);
+    case TX_ELEM: return lower_load(l, lower_address(l, e->view, l->zeros), e->type);
+    case TX_MATH: return lower_math(l, e);
+    case TX_CAST: return lower_cast(l, e);
+    case TX_BITCAST: return lower_bitcast(l, e);
+    }
+    BUG("expression kind %d", e->kind);
+}

@@ -1,0 +1,11 @@
+// passes.h - the passes over the tile IR, in the order of the table in src/pass.c. Each changes the
+// module in place and returns false after reporting an error to m->diag.
+#ifndef BATON_TILE_PASSES_H
+#define BATON_TILE_PASSES_H
+
+#include "tile.h"
+
+bool tile_infer_layouts(TileModule *m); // infer.c: a register layout for every fragment
+bool tile_fuse(TileModule *m);          // fuse.c: multiply-adds
+
+#endif
