@@ -1,0 +1,45 @@
+#!/bin/sh
+# size.sh - lines per folder, and the caps that keep the project readable: files up to 1,200 lines,
+# functions up to 150, lines up to 100 columns (130 at most), and a budget for the whole. Fails beyond a cap.
+# Tables of measured numbers are data and are named in DATA.
+set -eu
+cd "$(dirname "$0")/.."
+BUDGET=34000
+DATA="approx_table.h"
+
+files=$(find src rt include -name '*.[ch]' | sort)
+bad=0
+for f in $files; do
+    case " $DATA " in *" $(basename "$f") "*) continue ;; esac
+    lines=$(wc -l < "$f")
+    if [ "$lines" -gt 1200 ]; then
+        echo "$f: $lines lines; the cap is 1200"
+        bad=1
+    fi
+done
+# A function begins at a line "{" and ends at a line "}", both in the first column.
+long=$(awk 'FNR == 1 { start = 0 }
+    /^\{/ { start = FNR }
+    /^\}/ { if (start && FNR - start > 150) print FILENAME ":" start ": a function of " FNR - start " lines; the cap is 150"
+            start = 0 }' $files)
+if [ -n "$long" ]; then
+    echo "$long"
+    bad=1
+fi
+wide=$(awk '{ gsub(/\t/, "    ") } length($0) > 130 { print FILENAME ":" FNR ": " length($0) " columns; the aim is 100, the cap 130" }' $files)
+if [ -n "$wide" ]; then
+    echo "$wide" | head -20
+    bad=1
+fi
+for d in src/* rt include; do
+    n=$(find "$d" -name '*.[ch]' -exec cat {} + | wc -l)
+    [ "$n" -gt 0 ] && printf '%7d  %s\n' "$n" "$d"
+done
+total=$(cat $files | wc -l)
+comments=$(cat $files | grep -c '//' || true)
+printf '%7d  in all; %d%% of the lines have a comment; the budget is %d\n' "$total" $((comments * 100 / total)) $BUDGET
+if [ "$total" -gt "$BUDGET" ]; then
+    echo "over the budget"
+    bad=1
+fi
+exit $bad
