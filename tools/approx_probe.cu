@@ -5,7 +5,7 @@
 //   rcp       rcp.approx.ftz(1 + f/2^23)
 //   rsqrt_1   rsqrt.approx.ftz(1 + f/2^23)  rsqrt_2   rsqrt.approx.ftz(2*(1 + f/2^23))
 //   lg2_1     lg2.approx.ftz(1 + f/2^23)    lg2_2     ... of twice that     lg2_half  ... of half
-// and tanh: for exponents -14 .. 4, the 2^16 values 2^e*(1 + f/2^16), in this order.
+//   tanh_N    tanh.approx(2^(N - 127) * (1 + f/2^23)), N = 119 .. 129 (1/256 .. 8)
 // On the screen: a CRC-32 of each table, and counts over all 2^32 floats of how often the tables do
 // not determine the instruction ("differ").
 //
@@ -57,10 +57,18 @@ __global__ void fractions(u32 *out, u32 sign)
     out[f] = apply<EX2>(__float_as_uint((float)f / 8388608.0f) | sign);
 }
 
-__global__ void tanh_samples(u32 *out)
+// Below 2^-8 tanh is its argument, from 8 on it is 1; a negative argument changes the sign only.
+__global__ void tanh_simple(u64 *differ)
 {
-    u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = apply<TANH>((127 - 14 + (i >> 16)) << 23 | (i & 0xffff) << 7);
+    u64 count = 0;
+    u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < 0x7f800001u; i += step) {
+        u32 x = (u32)i, y = apply<TANH>(x);
+        u32 want = x < 119u << 23 ? x : x >= 130u << 23 ? 0x3f800000 : y;
+        count += y != want;
+        count += apply<TANH>(x | 0x80000000) != (y | 0x80000000);
+    }
+    if (count) atomicAdd((unsigned long long *)differ, count);
 }
 
 // All floats: does the table of mantissas (two of them, by the parity of the exponent, for rsqrt)
@@ -118,7 +126,7 @@ int main(int argc, char **argv)
     }
     const char *folder = argv[1];
     u32 *even, *odd;
-    u64 *differ, counts[2] = {0, 0};
+    u64 *differ, counts[3];
     CHECK(cudaMalloc(&even, ENTRIES * 4));
     CHECK(cudaMalloc(&odd, ENTRIES * 4));
     CHECK(cudaMalloc(&differ, sizeof counts));
@@ -145,12 +153,16 @@ int main(int argc, char **argv)
         mantissas<LG2><<<blocks, 256>>>(even, 126 + i);
         save(folder, names[i], even, ENTRIES);
     }
-    tanh_samples<<<19 * 65536 / 256, 256>>>(even);
-    save(folder, "tanh", even, 19 * 65536);
+    for (u32 field = 119; field <= 129; field++) {
+        mantissas<TANH><<<blocks, 256>>>(even, field);
+        save(folder, ("tanh_" + std::to_string(field)).c_str(), even, ENTRIES);
+    }
+    tanh_simple<<<1056, 256>>>(&differ[2]);
 
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaMemcpy(counts, differ, sizeof counts, cudaMemcpyDeviceToHost));
-    printf("rcp from its table: %llu of all floats differ; rsqrt: %llu\n",
-           (unsigned long long)counts[0], (unsigned long long)counts[1]);
+    printf("rcp from its table: %llu of all floats differ; rsqrt: %llu; simple parts of tanh: %llu\n",
+           (unsigned long long)counts[0], (unsigned long long)counts[1],
+           (unsigned long long)counts[2]);
     return 0;
 }

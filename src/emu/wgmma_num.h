@@ -11,6 +11,8 @@
 //       tf32            8     25      23
 //       e4m3, e5m2      32    13      13
 // A zero sum is +0. Denormals are kept everywhere. NaN, inf - inf and 0 * inf give 0x7fffffff.
+// (Compared with an H200 on 19 million results of pseudo-random operands: every type, denormals,
+// infinities and NaN included; low 13 bits of tf32 operands are not looked at.)
 // So the order inside an instruction does not matter, the order of instructions does.
 #ifndef BATON_EMU_WGMMA_NUM_H
 #define BATON_EMU_WGMMA_NUM_H

@@ -71,6 +71,38 @@ static void widths(Tally *t, StepFn *step, int type, int family)
     }
 }
 
+// ---- results of a card -------------------------------------------------------------------------------
+// Digests of the results that an H200 gave for the first 60 cases of each type and family
+// (tools/number_check.cu prints them).
+static void against_card(Tally *t)
+{
+    static const u64 digests[CASE_TYPES][FAMILIES] = {
+        {0xb573fc5b15139b41, 0xc83109dc210bda1c, 0x904b19f4e7eac3a6,
+         0xadb9eac0b90716bc, 0xcb5fb9f936d3479e}, // bf16
+        {0xfececc5e5798e4c2, 0xeb36df852636417a, 0x841b3d5ca323560e,
+         0x1d02e8e385282ac1, 0xc524eeaa26a44014}, // f16
+        {0xd5470b39094ae0a8, 0x1611ce47bbdef931, 0xdc3763d6badb8583,
+         0xf7035fd71847395f, 0x5b43cacf24f6cd99}, // tf32
+        {0x74ffbe7c8014dff9, 0xfaeb6904c62be4ac, 0x635d5175cb0ff776,
+         0xdd7b11ec499cb88a, 0x252939c89dad1b40}, // e4m3
+        {0x2c2150aa3fd3a552, 0x42f6d40ad19bfc91, 0x3968c227731f65b0,
+         0xe2f0a1314eaef5e4, 0x996b9f2709291e31}, // e5m2
+    };
+    static Case operand;
+    for (int type = 0; type < CASE_TYPES; type++)
+        for (int family = 0; family < FAMILIES; family++) {
+            u64 digest = CASE_DIGEST_START;
+            for (u32 i = 0; i < 60; i++) {
+                case_make(&operand, type, family, i);
+                wgmma_step(types[type], CASE_COLUMNS, wgmma_k(types[type]), operand.a, operand.b,
+                           operand.c, i % 5 != 0, i % 3 == 1, i % 4 == 1);
+                digest = case_digest(digest, operand.c, COUNT(operand.c));
+            }
+            bool same = digest == digests[type][family];
+            check(t, "card's digest", type * 10 + family, same, 1);
+        }
+}
+
 // ---- measured facts ----------------------------------------------------------------------------------
 // bf16, one row: `count` products of value x * y, one more product extra * y, and c.
 typedef struct {
@@ -149,6 +181,7 @@ int main(void)
 {
     Tally t = {0, 0};
     facts(&t);
+    against_card(&t);
     StepFn *variants[] = {wgmma_step, wgmma_step_portable};
     for (int v = 0; v < COUNT(variants); v++)
         for (int type = 0; type < CASE_TYPES; type++)
