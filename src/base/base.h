@@ -49,7 +49,7 @@ void *arena_alloc(Arena *a, size_t bytes);      // zeroed, aligned to 16 bytes
 size_t arena_used(const Arena *a);              // bytes handed out so far
 char *arena_strndup(Arena *a, const char *s, size_t n); // ends in NUL
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
-char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)(n)))
@@ -75,7 +75,7 @@ typedef struct {
     size_t n, cap; // bytes without the NUL
 } Buf;
 void buf_printf(Buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void buf_vprintf(Buf *b, const char *fmt, va_list ap);
+void buf_vprintf(Buf *b, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 void buf_puts(Buf *b, const char *s);
 void buf_write(Buf *b, const void *p, size_t n);
 void buf_putc(Buf *b, char c);

@@ -233,7 +233,8 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
 {
     const TileView *v = c->global;
     const TileBuffer *t = &l->k->buffers.at[v->buffer];
-    const ThreadBuffer *b = &l->tf->buffers.at[lower_buffer(l, v->buffer)];
+    int id = lower_buffer(l, v->buffer); // first: it may grow the table
+    const ThreadBuffer *b = &l->tf->buffers.at[id];
     PlanTensorMap m = {.param = t->param, .rank = t->rank};
     m.swizzle = l->k->buffers.at[c->shared->buffer].layout;
     for (int i = 0; i < t->rank; i++) {

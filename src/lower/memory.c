@@ -230,7 +230,8 @@ Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int wid
 
 i64 lower_global_align(Lower *l, const TileView *v)
 {
-    const ThreadBuffer *b = &l->tf->buffers.at[lower_buffer(l, v->buffer)];
+    int id = lower_buffer(l, v->buffer); // first: it may grow the table
+    const ThreadBuffer *b = &l->tf->buffers.at[id];
     i64 elem = dtype_bytes[b->type], align = 16; // of the base address, by the plan
     for (int d = 0; d < b->rank; d++) {
         i64 step = elem * expr_pow2_divisor(l->x, b->stride[d]);

@@ -100,7 +100,7 @@ ThreadOp *thread_emit(ThreadBuilder *b, ThreadOpcode code, ThreadType t, int n, 
     op->type = (u8)t;
     op->nopnd = n;
     op->opnd = ARENA_ARRAY(arena_of(b), Operand, n);
-    memcpy(op->opnd, o, sizeof *o * (size_t)n);
+    if (n) memcpy(op->opnd, o, sizeof *o * (size_t)n);
     return op;
 }
 
