@@ -466,7 +466,7 @@ static void put_simple(const AstNode *s, Buf *b)
     case AST_TUPLE_DECL: put_decl(s, b); break;
     case AST_ASSIGN:
         put_init(s->target, "assign ", "", b);
-        buf_printf(b, " %s%s", s->op == AST_OP_ASSIGN ? "" : ast_op_text(s->op), s->op == AST_OP_ASSIGN ? "= " : "= ");
+        buf_printf(b, " %s= ", s->op == AST_OP_ASSIGN ? "" : ast_op_text(s->op));
         ast_expr_text(s->value, b);
         break;
     case AST_EXPR: put_init(s->value, "do ", "", b); break;
