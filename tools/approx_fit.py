@@ -88,7 +88,7 @@ def fit_row(p, x, s, a0, a1, a2, bias):
 
 def main():
     folder = sys.argv[1]
-    print("// approx_table.h - coefficients of approx.c, fitted to a Hopper GPU by tools/approx_fit.py.")
+    print("// approx_table.h - coefficients of approx.c, fitted to a card by tools/approx_fit.py.")
     print("// One row for each value of the top bits of the argument: c0, c1, c2.")
     print("#ifndef BATON_EMU_APPROX_TABLE_H\n#define BATON_EMU_APPROX_TABLE_H\n")
     for name, c_name, index_bits, cut, a0, a1, a2, bias in FUNCTIONS:
@@ -105,8 +105,8 @@ def main():
                 sys.exit(f"{name} row {i}: {len(found)} choices fit")
             rows.append("{%d, %d, %d}," % found[0])
         print(f"static const ApproxRow {c_name}_rows[{1 << index_bits}] = {{")
-        for i in range(0, len(rows), 4):
-            print("    " + " ".join(rows[i:i + 4]))
+        for i in range(0, len(rows), 3):
+            print("    " + " ".join(rows[i:i + 3]))
         print("};\n")
     print("#endif")
 

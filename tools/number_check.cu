@@ -31,7 +31,7 @@ extern "C" {
         }                                                                                  \
     } while (0)
 
-// ---- functions of one 32-bit word ------------------------------------------------------------------
+// ---- functions of one 32-bit word --------------------------------------------------------------
 enum { EX2, RCP, RSQRT, LG2, TO_BF16, TO_F16, TO_E4M3, TO_E5M2, TO_TF32, FROM_F16, FROM_E4M3,
        FROM_E5M2, OPERATIONS };
 static const char *const names[OPERATIONS] = {
@@ -138,7 +138,7 @@ template <int op> u64 compare()
     return differ;
 }
 
-// ---- wgmma -------------------------------------------------------------------------------------------
+// ---- wgmma -------------------------------------------------------------------------------------
 #define WGMMA(shape, tail)                                                                  \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %9, 0;\nwgmma.fence.sync.aligned;\n"      \
                  "wgmma.mma_async.sync.aligned." shape                                      \

@@ -3,9 +3,9 @@
 // Two accounts of the same rules. wgmma_reference works on one element with 64-bit integers and
 // covers everything. rows_body works on 16 columns at a time in float and int32 and relies on:
 //   * a product of two operands is exact in float (at most 11 bits times 11 bits);
-//   * scaled by 2^(window - e) it is below 2^27, and float -> int conversion cuts toward zero, which
-//     is exactly the rule, sign included; 16 of them stay below 2^31;
-//   * the last sum of two int32 is exact in double, and clearing low bits of a double cuts toward 0.
+//   * scaled by 2^(window - e) it is below 2^27, and float -> int conversion cuts toward zero,
+//     which is exactly the rule, sign included; 16 of them stay below 2^31;
+//   * the last sum of two int32 is exact in double, and clearing low bits there cuts toward 0.
 // That holds while nothing overflows or becomes denormal, so operands above 2^60, special values,
 // and sums whose e is below -100 are left out of it and redone by the reference.
 #include "wgmma_num.h"
@@ -42,11 +42,11 @@ int wgmma_k(DType ab)
     return r ? r->k : 0;
 }
 
-// ---- one operand element -------------------------------------------------------------------------
+// ---- one operand element -----------------------------------------------------------------------
 typedef enum { ELEMENT_FINITE, ELEMENT_INFINITE, ELEMENT_NAN } ElementKind;
 
-// value = (-1)^negative * significand * 2^(exponent - frac_bits). Denormals have the exponent of the
-// smallest normal number and no leading one.
+// value = (-1)^negative * significand * 2^(exponent - frac_bits). Denormals have the exponent of
+// the smallest normal number and no leading one.
 typedef struct {
     ElementKind kind;
     bool negative;
@@ -79,7 +79,7 @@ static Element decode(DType t, const Rule *r, u32 bits)
     return e;
 }
 
-// ---- the reference -------------------------------------------------------------------------------
+// ---- the reference -----------------------------------------------------------------------------
 static const u32 nan_bits = 0x7fffffff;
 
 // significand * 2^exponent cut to a multiple of 2^lsb, as that multiple.
@@ -168,7 +168,7 @@ float wgmma_reference(DType ab, int k, const void *a, const void *b, float c, bo
     return assemble(sum, lsb, r->fraction);
 }
 
-// ---- the fast path -------------------------------------------------------------------------------
+// ---- the fast path -----------------------------------------------------------------------------
 enum {
     LANES = 16,
     NO_EXPONENT = -4096, // of a zero; a sum with one is below NO_EXPONENT / 2, every other is above
@@ -288,7 +288,7 @@ lanes_body(const Rule *r, const RowOperand *a, const float *value, const i32 *ex
     return any != 0;
 }
 
-// ---- one body, compiled for each vector unit -----------------------------------------------------
+// ---- one body, compiled for each vector unit ---------------------------------------------------
 // AVX-512 is worth a copy (2.6 times the portable one's speed); AVX2 was tried and gained nothing.
 typedef bool LanesFn(const Rule *r, const RowOperand *a, const float *value, const i32 *exponent,
                      int columns, const float *c, float *out, i32 *redo);
@@ -319,8 +319,9 @@ static LanesFn *lanes_fn(void)
 }
 
 // One row of the result: the fast path over blocks of LANES columns, then what it left.
-static void step_row(DType t, const Rule *r, LanesFn *lanes, int n, const u8 *a_raw, const u8 *b_raw,
-                     const Panel *p, float *c, bool scale_d, bool negate_a, bool negate)
+static void step_row(DType t, const Rule *r, LanesFn *lanes, int n, const u8 *a_raw,
+                     const u8 *b_raw, const Panel *p, float *c, bool scale_d, bool negate_a,
+                     bool negate)
 {
     RowOperand row;
     decode_row(t, r, a_raw, r->k, negate_a, &row);

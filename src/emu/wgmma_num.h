@@ -1,9 +1,9 @@
-// wgmma_num.h - the arithmetic of one wgmma instruction, bit for bit as Hopper's tensor cores do it.
+// wgmma_num.h - the arithmetic of one wgmma instruction, bit for bit as Hopper's tensor cores.
 //
 // The hardware does not round after each addition. One instruction adds K products and the old
 // accumulator in one go, in a fixed-point window below the largest of them:
-//   1. e = the largest exponent of c and of the nonzero products; a product's exponent is the sum of
-//      its factors' exponents (1.5 * 1.5 counts as 0, not 1);
+//   1. e = the largest exponent of c and of the nonzero products; a product's exponent is the sum
+//      of its factors' exponents (1.5 * 1.5 counts as 0, not 1);
 //   2. c and every product are cut toward zero to a multiple of 2^(e - window); the sum is exact;
 //   3. the sum is cut toward zero to `fraction` bits after the leading one (and to 2^-149).
 //       type            K     window  fraction

@@ -1,5 +1,5 @@
 // approx_test.c - the approximate functions against checksums of the tables that an H200 gave:
-// every fraction of every function, so that one wrong bit anywhere fails. Special values one by one.
+// every fraction of every function, so that one wrong bit anywhere fails; and special values.
 //
 // Prints "N passed, N failed" and exits non-zero when anything failed.
 #include "../../src/emu/approx.h"
@@ -22,7 +22,7 @@ static void check(Tally *t, const char *what, u32 input, u32 got, u32 want)
     printf("%s of %08x: got %08x, want %08x\n", what, input, got, want);
 }
 
-// ---- whole tables ----------------------------------------------------------------------------------
+// ---- whole tables ------------------------------------------------------------------------------
 typedef float Function(float);
 
 // CRC-32 (the one of zip files) of the little-endian results at 2^23 arguments.
@@ -47,7 +47,7 @@ static void tables(Tally *t)
     static const struct {
         const char *name;
         Function *function;
-        bool fractions; // arguments i / 2^23 with the sign `base`; else mantissas of exponent `base`
+        bool fractions; // arguments i / 2^23 with the sign `base`; else `base` with fraction i
         u32 base, want; // checksum measured on the card
     } rows[] = {
         {"ex2, fractions", approx_ex2_ftz, true, 0, 0x3fe67d9b},
@@ -67,7 +67,7 @@ static void tables(Tally *t)
            (double)(clock() - start) / CLOCKS_PER_SEC * 1e9 / ((double)COUNT(rows) * (1 << 23)));
 }
 
-// ---- what the tables do not show -------------------------------------------------------------------
+// ---- what the tables do not show ---------------------------------------------------------------
 static void specials(Tally *t)
 {
     static const struct {

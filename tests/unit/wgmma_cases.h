@@ -46,7 +46,8 @@ static inline uint32_t case_number(uint64_t *state, int family, int exp_bits, in
     uint32_t frac = r & ((1u << frac_bits) - 1), sign = r >> 31, field = 0;
     uint32_t pick = case_random(state), special = pick >> 8 & 7;
     switch (family) {
-    case FAMILY_BITS: return sign << (exp_bits + frac_bits) | (pick >> 16 & ones) << frac_bits | frac;
+    case FAMILY_BITS:
+        return sign << (exp_bits + frac_bits) | (pick >> 16 & ones) << frac_bits | frac;
     case FAMILY_WIDE: field = pick % ones; break;
     case FAMILY_SMALL: field = exp_bits == 8 ? (pick & 1 ? pick / 2 % 4 : bias - 8 + pick / 2 % 28)
                                              : pick % 3; break;
