@@ -339,7 +339,7 @@ static baton_status identify(CudaDevice *d, int number, RtError *e)
     base->driver_version = v->version;
     if (base->major != 9 || base->minor != 0)
         return rt_fail(e, BATON_WRONG_DEVICE,
-                       "cuda:%d is a %s of compute capability %d.%d; baton's kernels need 9.0 (Hopper)",
+                       "cuda:%d is a %s of compute capability %d.%d; baton needs 9.0 (Hopper)",
                        number, base->name, base->major, base->minor);
     return BATON_OK;
 }
