@@ -1,0 +1,369 @@
+// arguments.c - numbers for a launch plan: symbols from the command line, from the shapes of given
+// files and from the contract; extents from symbols; contents from generators and files.
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t MAX_ARRAY = (size_t)1 << 40; // bytes
+
+typedef struct {
+    bool known;
+    const char *from; // "the command line", "dimension 1 of q.npy"
+} Source;
+
+static int find_symbol(const Plan *p, const char *name)
+{
+    for (int i = 0; i < p->symbols.n; i++)
+        if (strcmp(p->symbols.at[i].name, name) == 0) return i;
+    return -1;
+}
+
+static int find_param(const Plan *p, const char *name)
+{
+    for (int i = 0; i < p->params.n; i++)
+        if (strcmp(p->params.at[i].name, name) == 0) return i;
+    return -1;
+}
+
+// "H, S" or "q, k, v", and the one that `word` was perhaps meant to be.
+static const char *known_names(Run *r, bool symbols, const char *word, const char **meant)
+{
+    const Plan *p = r->plan;
+    int n = symbols ? p->symbols.n : p->params.n;
+    const char **name = ARENA_ARRAY(r->arena, const char *, n + 1);
+    Buf all = {0};
+    for (int i = 0; i < n; i++) {
+        name[i] = symbols ? p->symbols.at[i].name : p->params.at[i].name;
+        buf_printf(&all, "%s%s", i ? ", " : "", name[i]);
+    }
+    const char *text = arena_strndup(r->arena, all.n ? all.s : "none", all.n ? all.n : 4);
+    buf_free(&all);
+    *meant = cli_closest(word, name, n);
+    return text;
+}
+
+static void unknown_name(Run *r, bool symbols, const char *given, const char *name)
+{
+    const char *meant, *all = known_names(r, symbols, name, &meant);
+    diag_error(r->diag, (Loc){0},
+               meant ? arena_printf(r->arena, "did you mean %s?", meant) : NULL,
+               "%s: the function %s has no %s `%s`; it has: %s", given, r->plan->name,
+               symbols ? "size" : "parameter", name, all);
+}
+
+// ---- symbols -------------------------------------------------------------------------------------
+static void set_symbol(Run *r, Source *src, int k, i64 value, const char *from)
+{
+    if (src[k].known && r->symbol[k] != value) {
+        diag_error(r->diag, (Loc){0}, NULL, "%s is %lld by %s, and %lld by %s",
+                   r->plan->symbols.at[k].name, (long long)r->symbol[k], src[k].from,
+                   (long long)value, from);
+        return;
+    }
+    src[k] = (Source){true, from};
+    r->symbol[k] = value;
+}
+
+static void sizes_from_words(Run *r, Source *src)
+{
+    const RunOptions *o = r->options;
+    for (int i = 0; i < o->sizes.n; i++) {
+        const RunSetting *s = &o->sizes.at[i];
+        int k = find_symbol(r->plan, s->name);
+        i64 v;
+        if (k < 0)
+            unknown_name(r, true, arena_printf(r->arena, "%s=%s", s->name, s->text), s->name);
+        else if (!cli_integer(s->text, &v))
+            diag_error(r->diag, (Loc){0}, NULL, "%s=%s: the size must be an integer", s->name, s->text);
+        else if (r->plan->symbols.at[k].source == SYM_EXTENT && v < 0)
+            diag_error(r->diag, (Loc){0}, NULL, "%s=%s: an extent cannot be negative", s->name, s->text);
+        else
+            set_symbol(r, src, k, v, "the command line");
+    }
+}
+
+static void sizes_from_files(Run *r, Source *src)
+{
+    for (int i = 0; i < r->plan->params.n; i++) {
+        const RunArray *a = &r->array[i];
+        const PlanParam *p = a->param;
+        if (!a->has_spec || a->spec.kind != DATA_FILE || p->kind != PLAN_TENSOR) continue;
+        const NpyArray *f = &a->spec.array;
+        if (f->rank != p->rank) {
+            diag_error(r->diag, p->loc, NULL, "%s has %d dimensions where the parameter %s has %d",
+                       a->spec.path, f->rank, p->name, p->rank);
+            continue;
+        }
+        for (int d = 0; d < p->rank; d++) {
+            if (p->dim[d]->op != EX_VAR) continue;
+            int k = find_symbol(r->plan, p->dim[d]->name);
+            if (k >= 0)
+                set_symbol(r, src, k, f->dim[d],
+                           arena_printf(r->arena, "dimension %d of %s", d, a->spec.path));
+        }
+    }
+}
+
+// Where a symbol without a value occurs: "dimension 1 of q, dimension 0 of k".
+static const char *places_of(Run *r, const char *name)
+{
+    Buf b = {0};
+    for (int i = 0; i < r->plan->params.n; i++) {
+        const PlanParam *p = &r->plan->params.at[i];
+        for (int d = 0; d < p->rank && p->kind == PLAN_TENSOR; d++)
+            if (expr_uses(p->dim[d], name))
+                buf_printf(&b, "%sdimension %d of %s", b.n ? ", " : "", d, p->name);
+        if (p->kind == PLAN_SCALAR && strcmp(p->name, name) == 0)
+            buf_printf(&b, "%sthe parameter %s", b.n ? ", " : "", name);
+    }
+    const char *text = arena_strndup(r->arena, b.s ? b.s : "", b.n);
+    buf_free(&b);
+    return text;
+}
+
+static void fill_missing(Run *r, Source *src)
+{
+    Buf example = {0}, missing = {0};
+    for (int k = 0; k < r->plan->symbols.n; k++) {
+        const PlanSymbol *s = &r->plan->symbols.at[k];
+        if (src[k].known) continue;
+        if (s->has_default) {
+            set_symbol(r, src, k, s->default_value, "the contract");
+            continue;
+        }
+        buf_printf(&example, " %s=128", s->name);
+        buf_printf(&missing, "%s%s (%s)", missing.n ? "; " : "", s->name, places_of(r, s->name));
+    }
+    if (missing.n)
+        diag_error(r->diag, (Loc){0},
+                   arena_printf(r->arena, "for example: baton run %s%s", r->c->path, example.s),
+                   "these sizes have no value: %s", missing.s);
+    buf_free(&example);
+    buf_free(&missing);
+}
+
+typedef struct {
+    const Plan *plan;
+    const i64 *value;
+} Symbols;
+
+static bool lookup_symbol(void *ctx, const char *name, i64 *value)
+{
+    const Symbols *s = ctx;
+    int k = find_symbol(s->plan, name);
+    if (k >= 0) *value = s->value[k];
+    return k >= 0;
+}
+
+// ---- extents and scalars -------------------------------------------------------------------------
+static bool bind_tensor(Run *r, int i)
+{
+    RunArray *a = &r->array[i];
+    const PlanParam *p = a->param;
+    Symbols s = {r->plan, r->symbol};
+    const char *why = plan_param_dims(r->arena, r->plan, i, lookup_symbol, &s, a->value.dim);
+    if (why) {
+        diag_error(r->diag, p->loc, NULL, "%s", why);
+        return false;
+    }
+    a->value.rank = p->rank;
+    a->count = 1;
+    size_t bytes = dtype_bytes[p->type];
+    bool empty = false, huge = false;
+    for (int d = 0; d < p->rank; d++) {
+        i64 n = a->value.dim[d];
+        if (a->has_spec && a->spec.kind == DATA_FILE && a->spec.array.dim[d] != n) {
+            diag_error(r->diag, p->loc, NULL, "%s has %lld in dimension %d where %s needs %lld",
+                       a->spec.path, (long long)a->spec.array.dim[d], d, p->name, (long long)n);
+            return false;
+        }
+        if (n == 0) empty = true;
+        huge = huge || __builtin_mul_overflow(bytes, (size_t)n, &bytes) || bytes > MAX_ARRAY;
+        if (!huge) a->count *= n;
+    }
+    if (empty) {
+        a->count = 0;
+        bytes = 0;
+    } else if (huge) {
+        diag_error(r->diag, p->loc, NULL, "%s would have more than 2^40 bytes", p->name);
+        return false;
+    }
+    a->bytes = bytes;
+    return true;
+}
+
+static bool bind_scalar(Run *r, int i)
+{
+    RunArray *a = &r->array[i];
+    const PlanParam *p = a->param;
+    int k = find_symbol(r->plan, p->name);
+    if (k >= 0) {
+        a->value.int_value = r->symbol[k];
+        a->value.float_value = (double)r->symbol[k];
+        return true;
+    }
+    if (!a->has_spec || a->spec.kind == DATA_FILE) {
+        diag_error(r->diag, p->loc, arena_printf(r->arena, "for example: --arg %s=1", p->name),
+                   "the scalar parameter %s needs a number", p->name);
+        return false;
+    }
+    a->value.float_value = data_scalar(&a->spec, r->options->seed, p->name, p->type);
+    u64 bits[2] = {0};
+    data_put(DT_S64, bits, 0, a->value.float_value);
+    a->value.int_value = (i64)bits[0];
+    return true;
+}
+
+// ---- where contents come from --------------------------------------------------------------------
+static bool set_spec(Run *r, RunArray *a, const char *text, const char *from, const char *label)
+{
+    const char *why = data_parse(r->arena, text, &a->spec);
+    if (!why) why = data_load(r->arena, &a->spec);
+    if (why) {
+        diag_error(r->diag, (Loc){0}, NULL, "%s: %s", label, why);
+        return false;
+    }
+    a->has_spec = true;
+    a->from = from;
+    return true;
+}
+
+static void take_specs(Run *r)
+{
+    const RunOptions *o = r->options;
+    for (int i = 0; i < o->args.n; i++) {
+        const RunSetting *s = &o->args.at[i];
+        const char *label = arena_printf(r->arena, "--arg %s", s->name);
+        int k = find_param(r->plan, s->name);
+        if (k < 0)
+            unknown_name(r, false, label, s->name);
+        else if (r->plan->params.at[k].kind == PLAN_TENSOR && !r->plan->params.at[k].in)
+            diag_error(r->diag, (Loc){0}, "its contents come from the kernel; they start as NaN",
+                       "%s: the function only writes %s", label, s->name);
+        else
+            set_spec(r, &r->array[k], s->text, "--arg", label);
+    }
+    for (int i = 0; i < r->plan->params.n; i++) {
+        RunArray *a = &r->array[i];
+        if (a->has_spec || !a->param->in) continue;
+        const char *text = r->contract ? contract_input(r->contract, a->param->name) : NULL;
+        const char *label = arena_printf(r->arena, "input %s", a->param->name);
+        if (text)
+            set_spec(r, a, text, "contract", label);
+        else if (a->param->kind == PLAN_TENSOR)
+            set_spec(r, a, dtype_is_float(a->param->type) ? "uniform(-1,1)" : "zeros", "default",
+                     label);
+    }
+}
+
+bool run_bind_sizes(Run *r)
+{
+    const Plan *p = r->plan;
+    r->array = ARENA_ARRAY(r->arena, RunArray, p->params.n + 1);
+    r->symbol = ARENA_ARRAY(r->arena, i64, p->symbols.n + 1);
+    Source *src = ARENA_ARRAY(r->arena, Source, p->symbols.n + 1);
+    for (int i = 0; i < p->params.n; i++) {
+        r->array[i].param = &p->params.at[i];
+        r->array[i].value.type = p->params.at[i].type;
+    }
+    take_specs(r);
+    sizes_from_words(r, src);
+    sizes_from_files(r, src);
+    // A scalar given by --arg is a symbol's value too.
+    for (int i = 0; i < p->params.n; i++) {
+        const RunArray *a = &r->array[i];
+        int k = a->param->kind == PLAN_SCALAR ? find_symbol(p, a->param->name) : -1;
+        if (k >= 0 && a->has_spec && a->spec.kind == DATA_CONSTANT && a->spec.a == (double)(i64)a->spec.a)
+            set_symbol(r, src, k, (i64)a->spec.a, a->from);
+    }
+    if (diag_errors(r->diag)) return false;
+    fill_missing(r, src);
+    if (diag_errors(r->diag)) return false;
+    bool ok = true;
+    for (int i = 0; i < p->params.n; i++)
+        ok = (p->params.at[i].kind == PLAN_TENSOR ? bind_tensor(r, i) : bind_scalar(r, i)) && ok;
+    return ok;
+}
+
+// ---- blocks --------------------------------------------------------------------------------------
+static u8 *new_block(Run *r, const RunArray *a)
+{
+    size_t n = a->bytes + 2 * (size_t)RUN_GUARD;
+    u8 *b = malloc(n);
+    if (!b)
+        diag_error(r->diag, a->param->loc, NULL, "no memory for %s of %s", a->param->name,
+                   cli_bytes(r->arena, (double)n));
+    else
+        memset(b, RUN_GUARD_BYTE, n);
+    return b;
+}
+
+bool run_fill_arrays(Run *r)
+{
+    for (int i = 0; i < r->plan->params.n; i++) {
+        RunArray *a = &r->array[i];
+        const PlanParam *p = a->param;
+        if (p->kind != PLAN_TENSOR) continue;
+        if (!(a->block = new_block(r, a))) return false;
+        if (p->out && !(a->result = new_block(r, a))) return false;
+        if (p->out && r->options->seeds > 1 && !(a->first = new_block(r, a))) return false;
+        u8 *data = a->block + RUN_GUARD;
+        if (!a->has_spec) { // all bits set: a NaN in every float format
+            memset(data, dtype_is_float(p->type) ? 0xff : RUN_GUARD_BYTE, a->bytes);
+            continue;
+        }
+        const char *why = data_fill(r->arena, &a->spec, r->options->seed, p->name, p->type,
+                                    a->count, data);
+        if (why) {
+            diag_error(r->diag, (Loc){0}, NULL, "input %s: %s", p->name, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+void run_free_arrays(Run *r)
+{
+    for (int i = 0; r->array && i < r->plan->params.n; i++) {
+        free(r->array[i].block);
+        free(r->array[i].result);
+        free(r->array[i].first);
+    }
+}
+
+bool run_write_outputs(Run *r)
+{
+    const RunOptions *o = r->options;
+    for (int i = 0; i < o->outs.n; i++) {
+        const RunSetting *s = &o->outs.at[i];
+        const RunArray *a = &r->array[find_param(r->plan, s->name)];
+        Buf b = {0};
+        npy_write(a->param->type, a->value.rank, a->value.dim, a->result + RUN_GUARD, &b);
+        const char *why = file_write(s->text, b.s, b.n);
+        buf_free(&b);
+        if (why) {
+            diag_error(r->diag, (Loc){0}, NULL, "cannot write %s: %s", s->text, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Names after --out must be outputs. Checked before anything runs.
+bool run_check_outputs(Run *r)
+{
+    const RunOptions *o = r->options;
+    for (int i = 0; i < o->outs.n; i++) {
+        const RunSetting *s = &o->outs.at[i];
+        int k = find_param(r->plan, s->name);
+        if (k < 0)
+            unknown_name(r, false, arena_printf(r->arena, "--out %s", s->name), s->name);
+        else if (!r->plan->params.at[k].out)
+            diag_error(r->diag, (Loc){0}, NULL, "--out %s: the function does not write %s", s->name,
+                       s->name);
+    }
+    return diag_errors(r->diag) == 0;
+}

@@ -1,0 +1,255 @@
+// execute.c - a prepared job on a device: guarded memory, the launch, the results, the hazards that
+// the emulator saw, and times.
+#include "run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- the device ----------------------------------------------------------------------------------
+typedef struct {
+    double start_ms, shown_ms;
+    int schedule, schedules;
+} Progress;
+
+// One line on a terminal, renewed five times a second once a run takes longer than a second.
+static void show_progress(void *ctx, i64 done, i64 total)
+{
+    Progress *p = ctx;
+    double now = rt_now_ms();
+    if (now - p->start_ms < 1000 || now - p->shown_ms < 200) return;
+    p->shown_ms = now;
+    fprintf(stderr, "\remulating: %lld of %lld blocks", (long long)done, (long long)total);
+    if (p->schedules > 1) fprintf(stderr, ", schedule %d of %d", p->schedule, p->schedules);
+    fputs("   ", stderr);
+    fflush(stderr);
+}
+
+static void clear_progress(const Progress *p)
+{
+    if (p->shown_ms > 0) fputs("\r\033[K", stderr);
+}
+
+static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Progress *p)
+{
+    bool terminal = isatty(STDERR_FILENO) != 0;
+    return (RtEmulatorOptions){
+        .schedule = o->schedule,
+        .seed = o->seed + (u64)schedule,
+        .hazards = !o->no_hazards,
+        .progress = terminal && p ? show_progress : NULL,
+        .progress_ctx = p,
+    };
+}
+
+static int device_error(Run *r, const RtError *e, const char *doing)
+{
+    bool input = e->status == BATON_BAD_ARGUMENT || e->status == BATON_UNSUPPORTED;
+    diag_error(r->diag, (Loc){0}, NULL, "%s: %s", doing, e->text);
+    return input ? EXIT_INPUT : EXIT_DEVICE;
+}
+
+int run_open_device(Run *r)
+{
+    const RunOptions *o = r->options;
+    RtError e = {0};
+    bool automatic = strcmp(o->device, "auto") == 0;
+    if (strcmp(o->device, "emu") != 0 && !(automatic && o->emulator_asked)) {
+        if (rt_cuda_open(NULL, o->gpu, &r->device, &r->times, &e) == BATON_OK) return EXIT_RIGHT;
+        if (!automatic) return device_error(r, &e, "opening the GPU");
+        // No driver or no GPU is the usual case of a machine without one; anything else is news.
+        bool usual = e.status == BATON_NO_DRIVER || e.status == BATON_NO_DEVICE;
+        r->device_note = usual ? "no GPU here" : arena_printf(r->arena, "%s", e.text);
+    }
+    RtEmulatorOptions emu = emulator_options(o, 0, NULL);
+    if (rt_emulator_open(&emu, &r->device, &e) != BATON_OK)
+        return device_error(r, &e, "opening the emulator");
+    return EXIT_RIGHT;
+}
+
+static bool is_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
+
+// ---- memory --------------------------------------------------------------------------------------
+static int make_device_arrays(Run *r, RtError *e)
+{
+    for (int i = 0; i < r->plan->params.n; i++) {
+        RunArray *a = &r->array[i];
+        if (a->param->kind != PLAN_TENSOR) continue;
+        void *at;
+        if (r->device->ops->alloc(r->device, a->bytes + 2 * (size_t)RUN_GUARD, &at, e) != BATON_OK)
+            return device_error(r, e, arena_printf(r->arena, "memory for %s", a->param->name));
+        a->device = at;
+        a->value.data = a->device + RUN_GUARD;
+    }
+    return EXIT_RIGHT;
+}
+
+static int copy_arrays_in(Run *r, RtError *e)
+{
+    for (int i = 0; i < r->plan->params.n; i++) {
+        RunArray *a = &r->array[i];
+        if (!a->device) continue;
+        if (r->device->ops->copy_in(r->device, a->device, a->block,
+                                    a->bytes + 2 * (size_t)RUN_GUARD, e) != BATON_OK)
+            return device_error(r, e, arena_printf(r->arena, "copying %s", a->param->name));
+    }
+    return EXIT_RIGHT;
+}
+
+// First byte of a guard that changed: its distance from the array, negative before it; else 0.
+static i64 guard_damage(const u8 *before, const u8 *after)
+{
+    for (i64 k = 0; k < RUN_GUARD; k++) {
+        if (after[k] != RUN_GUARD_BYTE) return k + 1;
+        if (before[RUN_GUARD - 1 - k] != RUN_GUARD_BYTE) return -(k + 1);
+    }
+    return 0;
+}
+
+static int copy_arrays_out(Run *r, RtError *e)
+{
+    for (int i = 0; i < r->plan->params.n; i++) {
+        RunArray *a = &r->array[i];
+        u8 edge[2][RUN_GUARD];
+        const u8 *before = edge[0], *after = edge[1];
+        baton_status s = BATON_OK;
+        if (!a->device) continue;
+        if (a->result) {
+            s = r->device->ops->copy_out(r->device, a->result, a->device,
+                                         a->bytes + 2 * (size_t)RUN_GUARD, e);
+            before = a->result;
+            after = a->result + RUN_GUARD + a->bytes;
+        } else {
+            s = r->device->ops->copy_out(r->device, edge[0], a->device, RUN_GUARD, e);
+            if (s == BATON_OK)
+                s = r->device->ops->copy_out(r->device, edge[1], a->device + RUN_GUARD + a->bytes,
+                                             RUN_GUARD, e);
+        }
+        if (s != BATON_OK)
+            return device_error(r, e, arena_printf(r->arena, "fetching %s", a->param->name));
+        i64 at = guard_damage(before, after);
+        if (at && !r->guard)
+            r->guard = arena_printf(r->arena, "%lld bytes %s %s", (long long)(at < 0 ? -at : at - 1),
+                                    at < 0 ? "before" : "past the end of", a->param->name);
+    }
+    return EXIT_RIGHT;
+}
+
+// ---- launches ------------------------------------------------------------------------------------
+static int load(Run *r, RtError *e)
+{
+    // A NUL ends the text for the driver.
+    buf_putc(&r->c->ptx, '\0');
+    RtCode code = {
+        .name = r->c->path,
+        .ptx = r->c->ptx.s,
+        .ptx_bytes = r->c->ptx.n - 1,
+        .thread = r->c->thread,
+        .options = r->plan->options,
+        .no_cache = r->options->no_cache,
+    };
+    if (rt_load(r->device, &code, &r->module, &r->times, e) != BATON_OK)
+        return device_error(r, e, "loading");
+    return EXIT_RIGHT;
+}
+
+static int launch_once(Run *r, RtError *e)
+{
+    double start = rt_now_ms();
+    if (rt_launch(r->launch, NULL, e) != BATON_OK) return device_error(r, e, "launching");
+    r->times.launch = rt_now_ms() - start;
+    if (r->device->ops->sync(r->device, NULL, e) != BATON_OK) return device_error(r, e, "running");
+    return EXIT_RIGHT;
+}
+
+// Adds what the emulator saw in the launches of one schedule.
+static void collect_hazards(Run *r, i64 schedule)
+{
+    int n;
+    EmuReport *const *report = rt_emulator_reports(r->device, &n);
+    i64 hazards = 0;
+    if (schedule == 0) r->warp_ops = 0;
+    for (int i = 0; i < n; i++) {
+        hazards += report[i]->hazards.n;
+        if (schedule == 0) r->warp_ops += report[i]->warp_ops;
+        if (!r->schedules_with_hazards && !report[i]->ok)
+            emu_report_print(report[i], r->diag, &r->hazard_text);
+    }
+    if (!hazards) return;
+    if (!r->schedules_with_hazards) r->hazards = hazards;
+    r->schedules_with_hazards++;
+}
+
+// The same data under other schedules must give the same bits.
+static void compare_schedules(Run *r, i64 schedule)
+{
+    for (int i = 0; i < r->plan->params.n; i++) {
+        RunArray *a = &r->array[i];
+        if (!a->first) continue;
+        if (schedule == 0)
+            memcpy(a->first, a->result, a->bytes + 2 * (size_t)RUN_GUARD);
+        else if (memcmp(a->first + RUN_GUARD, a->result + RUN_GUARD, a->bytes) != 0 && !r->differs)
+            r->differs = arena_printf(r->arena, "%s after schedule %llu", a->param->name,
+                                      (unsigned long long)(r->options->seed + (u64)schedule));
+    }
+}
+
+static int run_schedules(Run *r, RtError *e)
+{
+    const RunOptions *o = r->options;
+    i64 schedules = is_emulator(r) ? o->seeds : 1;
+    for (i64 k = 0; k < schedules; k++) {
+        Progress p = {rt_now_ms(), 0, (int)k + 1, (int)schedules};
+        if (is_emulator(r)) {
+            RtEmulatorOptions emu = emulator_options(o, k, &p);
+            rt_emulator_set(r->device, &emu);
+        }
+        int status = copy_arrays_in(r, e);
+        if (status == EXIT_RIGHT) status = launch_once(r, e);
+        clear_progress(&p);
+        if (status == EXIT_RIGHT) status = copy_arrays_out(r, e);
+        if (status != EXIT_RIGHT) return status;
+        if (is_emulator(r)) {
+            r->emulator_ms += r->times.launch;
+            r->schedules_run++;
+            collect_hazards(r, k);
+            compare_schedules(r, k);
+        }
+    }
+    return EXIT_RIGHT;
+}
+
+int run_execute(Run *r)
+{
+    RtError e = {0};
+    int status = load(r, &e);
+    if (status == EXIT_RIGHT) status = make_device_arrays(r, &e);
+    if (status != EXIT_RIGHT) return status;
+    PlanValue *values = ARENA_ARRAY(r->arena, PlanValue, r->plan->params.n + 1);
+    for (int i = 0; i < r->plan->params.n; i++) values[i] = r->array[i].value;
+    if (rt_prepare(r->arena, r->module, r->plan, values, &r->launch, &r->times, &e) != BATON_OK)
+        return device_error(r, &e, "preparing the launch");
+    return run_schedules(r, &e);
+}
+
+int run_measure(Run *r)
+{
+    RtError e = {0};
+    if (is_emulator(r) || r->options->once || !r->launch->nsteps) return EXIT_RIGHT;
+    if (rt_time(r->launch, NULL, (int)r->options->warmup, (int)r->options->repeat, &r->timing,
+                &e) != BATON_OK)
+        return device_error(r, &e, "timing");
+    r->timed = true;
+    return EXIT_RIGHT;
+}
+
+void run_close(Run *r)
+{
+    if (!r->device) return;
+    for (int i = 0; r->array && i < r->plan->params.n; i++)
+        if (r->array[i].device) r->device->ops->release(r->device, r->array[i].device);
+    if (r->module) rt_unload(r->module);
+    r->device->ops->close(r->device);
+    r->device = NULL;
+    buf_free(&r->hazard_text);
+}

@@ -1,0 +1,253 @@
+// report.c - what `baton run` says at the end: few lines, each with a word in front that tells what
+// it is about, understandable without knowing baton.
+#include "run.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool on_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
+
+bool run_is_right(const Run *r)
+{
+    if (r->guard || r->differs || r->schedules_with_hazards) return false;
+    return !r->reference || (r->found.wrong == 0 && r->found.nan == 0);
+}
+
+static void label(Buf *out, const char *word) { buf_printf(out, "  %-10s", word); }
+
+static void report_device(const Run *r, Buf *out)
+{
+    const RtDevice *d = r->device;
+    label(out, "device");
+    if (on_emulator(r)) {
+        static const char *const name[] = {"round-robin", "random", "adversarial"};
+        buf_printf(out, "emulator of the H200's machine model on this CPU, %s schedule",
+                   name[r->options->schedule]);
+        if (r->schedules_run > 1) buf_printf(out, "s, %d of them", r->schedules_run);
+    } else {
+        buf_printf(out, "%s, driver for CUDA %d.%d", d->name, d->driver_version / 1000,
+                   d->driver_version % 1000 / 10);
+    }
+    if (r->device_note) buf_printf(out, " (%s)", r->device_note);
+    buf_putc(out, '\n');
+}
+
+// "q, k, v: bf16[1, 512, 2, 128]": parameters of equal type and shape share an entry.
+static void report_sizes(const Run *r, Buf *out)
+{
+    const Plan *p = r->plan;
+    label(out, "sizes");
+    for (int i = 0; i < p->symbols.n; i++)
+        buf_printf(out, "%s%s=%lld", i ? " " : "", p->symbols.at[i].name, (long long)r->symbol[i]);
+    if (!p->symbols.n) buf_puts(out, "fixed");
+    buf_putc(out, '\n');
+    label(out, "arrays");
+    bool first = true;
+    for (int i = 0; i < p->params.n; i++) {
+        const RunArray *a = &r->array[i];
+        bool shown = a->param->kind != PLAN_TENSOR;
+        for (int k = 0; k < i && !shown; k++) {
+            const RunArray *b = &r->array[k];
+            shown = b->param->kind == PLAN_TENSOR && b->param->type == a->param->type &&
+                    b->value.rank == a->value.rank &&
+                    memcmp(a->value.dim, b->value.dim, sizeof a->value.dim) == 0;
+        }
+        if (shown) continue;
+        buf_printf(out, "%s%s", first ? "" : "; ", a->param->name);
+        first = false;
+        for (int k = i + 1; k < p->params.n; k++) {
+            const RunArray *b = &r->array[k];
+            if (b->param->kind == PLAN_TENSOR && b->param->type == a->param->type &&
+                b->value.rank == a->value.rank &&
+                memcmp(a->value.dim, b->value.dim, sizeof a->value.dim) == 0)
+                buf_printf(out, ", %s", b->param->name);
+        }
+        buf_printf(out, ": %s [", dtype_name[a->param->type]);
+        for (int d = 0; d < a->value.rank; d++)
+            buf_printf(out, "%s%lld", d ? ", " : "", (long long)a->value.dim[d]);
+        buf_putc(out, ']');
+    }
+    buf_putc(out, '\n');
+}
+
+static void report_inputs(const Run *r, Buf *out)
+{
+    const Plan *p = r->plan;
+    bool any = false;
+    label(out, "inputs");
+    for (int i = 0; i < p->params.n; i++) {
+        const RunArray *a = &r->array[i];
+        if (!a->has_spec) continue;
+        // Neighbours with the same source share its text.
+        bool last = i + 1 == p->params.n || !r->array[i + 1].has_spec ||
+                    strcmp(r->array[i + 1].spec.text, a->spec.text) != 0;
+        buf_puts(out, a->param->name);
+        if (last)
+            buf_printf(out, " = %s  ", a->spec.text);
+        else
+            buf_puts(out, ", ");
+        any = true;
+    }
+    buf_printf(out, any ? "seed %llu\n" : "none\n", (unsigned long long)r->options->seed);
+}
+
+static void report_launch(const Run *r, Buf *out)
+{
+    for (int i = 0; i < r->launch->nsteps; i++) {
+        const struct RtStep *s = &r->launch->steps[i];
+        if (s->kind != STEP_KERNEL) continue;
+        const RtKernelLaunch *k = &s->kernel;
+        label(out, "launch");
+        buf_printf(out, "%s: %u x %u x %u blocks of %d threads, %.1f KB of shared memory", k->name,
+                   k->grid[0], k->grid[1], k->grid[2], k->block, (double)k->smem_bytes / 1024);
+        RtKernelInfo info;
+        RtError e = {0};
+        if (rt_kernel_info(r->module, k->name, &info, &e) == BATON_OK && info.registers >= 0) {
+            buf_printf(out, ", %d registers", info.registers);
+            if (info.local_bytes > 0) buf_printf(out, " (%d bytes spilled)", info.local_bytes);
+        }
+        buf_putc(out, '\n');
+    }
+    if (!r->launch->nsteps) {
+        label(out, "launch");
+        buf_puts(out, "nothing to do at these sizes\n");
+    }
+}
+
+// "o[0, 17, 1, 5]"
+static void element(const RunArray *a, i64 at, Buf *out)
+{
+    i64 pos[PLAN_MAX_RANK] = {0};
+    for (int d = a->value.rank - 1; d >= 0; d--) {
+        pos[d] = at % a->value.dim[d];
+        at /= a->value.dim[d];
+    }
+    buf_printf(out, "%s[", a->param->name);
+    for (int d = 0; d < a->value.rank; d++)
+        buf_printf(out, "%s%lld", d ? ", " : "", (long long)pos[d]);
+    buf_putc(out, ']');
+}
+
+static void tolerance(const RefTolerance *t, Buf *out)
+{
+    if (t->abs == 0 && t->rel == 0)
+        buf_puts(out, "exactly equal to");
+    else if (t->rel == 0)
+        buf_printf(out, "within %g of", t->abs);
+    else
+        buf_printf(out, "within %g + %g |reference| of", t->abs, t->rel);
+}
+
+static void report_result(const Run *r, Buf *out)
+{
+    const RefResult *f = &r->found;
+    Arena *a = r->arena;
+    label(out, "result");
+    if (!r->reference) {
+        buf_printf(out, "unchecked: %s\n",
+                   r->contract ? "the contract names no reference" : "the file has no contract");
+        return;
+    }
+    if (f->wrong || f->nan)
+        buf_printf(out, "WRONG: %s of %s compared elements of %s are not ", cli_count(a, f->wrong),
+                   cli_count(a, f->checked), r->checked->param->name);
+    else if (f->rows_checked == f->rows)
+        buf_printf(out, "right: all %s elements of %s are ", cli_count(a, f->elements),
+                   r->checked->param->name);
+    else
+        buf_printf(out, "right: %s elements of %s are ", cli_count(a, f->checked),
+                   r->checked->param->name);
+    tolerance(&r->tolerance, out);
+    buf_printf(out, " the fp64 reference `%s`\n", r->reference->name);
+    if (f->rows_checked != f->rows)
+        buf_printf(out, "%12ssample: %s of %s rows, edges of tiles among them; no NaN anywhere: %s\n",
+                   "", cli_count(a, f->rows_checked), cli_count(a, f->rows), f->nan ? "NO" : "yes");
+    if (f->nan) {
+        buf_printf(out, "%12s%s elements are NaN or were never written, the first is ", "",
+                   cli_count(a, f->nan));
+        element(r->checked, f->first_nan, out);
+        buf_putc(out, '\n');
+    }
+    if (f->worst_at < 0) return;
+    buf_printf(out, "%12sworst error %.2g", "", f->worst);
+    if (f->worst > 0) {
+        buf_puts(out, " at ");
+        element(r->checked, f->worst_at, out);
+        buf_printf(out, ": got %.6g, reference %.6g", f->worst_got, f->worst_want);
+    }
+    if (r->tolerance.has_expect && r->tolerance.expect > 0)
+        buf_printf(out, f->worst <= r->tolerance.expect ? " (usual: up to %g)"
+                                                        : "; MORE than the usual %g",
+                   r->tolerance.expect);
+    buf_putc(out, '\n');
+}
+
+static void report_memory(const Run *r, Buf *out)
+{
+    if (!r->guard && !r->differs) return;
+    label(out, "memory");
+    if (r->guard) buf_printf(out, "WRONG: the kernel wrote outside an array, %s\n", r->guard);
+    if (r->differs)
+        buf_printf(out, "WRONG: the result depends on the schedule: %s differs\n", r->differs);
+}
+
+static void report_hazards(const Run *r, Buf *out)
+{
+    if (!on_emulator(r)) return;
+    label(out, "hazards");
+    if (r->options->no_hazards)
+        buf_puts(out, "not looked for (--no-hazards)\n");
+    else if (!r->schedules_with_hazards)
+        buf_printf(out, "none: every access is ordered by the rules of the machine\n");
+    else
+        buf_printf(out, "%lld, in %d of %d schedule%s:\n%s", (long long)r->hazards,
+                   r->schedules_with_hazards, r->schedules_run, r->schedules_run == 1 ? "" : "s",
+                   r->hazard_text.s ? r->hazard_text.s : "");
+}
+
+static double bytes_moved(const Run *r)
+{
+    double n = 0;
+    for (int i = 0; i < r->plan->params.n; i++) {
+        const RunArray *a = &r->array[i];
+        if (a->param->kind == PLAN_TENSOR)
+            n += (double)a->bytes * ((a->param->in ? 1 : 0) + (a->param->out ? 1 : 0));
+    }
+    return n;
+}
+
+static void report_time(const Run *r, Buf *out)
+{
+    if (on_emulator(r)) {
+        label(out, "time");
+        buf_printf(out, "%.2f s for %s operations of warps%s\n", r->emulator_ms / 1e3,
+                   cli_count(r->arena, r->warp_ops * r->schedules_run),
+                   " (the emulator's own time says nothing about a GPU's)");
+        return;
+    }
+    if (!r->timed) return;
+    const RtTiming *t = &r->timing;
+    label(out, "time");
+    buf_printf(out, "%.4f ms, the median of %d launches (%.4f to %.4f)\n", t->median_ms, t->runs,
+               t->min_ms, t->max_ms);
+    double flops = r->reference ? r->reference->flops(&r->job) : 0;
+    label(out, "speed");
+    if (flops > 0)
+        buf_printf(out, "%.1f TFLOPS\n", flops / (t->median_ms * 1e9));
+    else
+        buf_printf(out, "%.0f GB/s, every array read or written once\n",
+                   bytes_moved(r) / (t->median_ms * 1e6));
+}
+
+void run_report(const Run *r, Buf *out)
+{
+    buf_printf(out, "%s, from %s\n", r->plan->name, r->c->path);
+    report_device(r, out);
+    report_sizes(r, out);
+    report_inputs(r, out);
+    report_launch(r, out);
+    report_result(r, out);
+    report_memory(r, out);
+    report_hazards(r, out);
+    report_time(r, out);
+}

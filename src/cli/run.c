@@ -1,0 +1,255 @@
+// run.c - `baton run`: compiles a .co file, runs it on a GPU or on the emulator, compares the result
+// with the reference that the contract names, and reports.
+#include "run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_OUT, OPT_SEED, OPT_DEVICE, OPT_SCHEDULE, OPT_SEEDS,
+    OPT_NO_HAZARDS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_NO_CACHE, OPT_TIME, OPT_HELP, OPT_H
+};
+
+static const CliOption options[] = {
+    {"-e", "ENTRY", "run this tile function; needed when the file has several"},
+    {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
+    {"--arg", "NAME=SPEC", "contents of an input: uniform(a,b), normal(mean,deviation), iota,\n"
+                           "zeros, a number, FILE.npy, or bf16:FILE.npy for bits held as uint16"},
+    {"--out", "NAME=FILE.npy", "write an output to a file (bf16 as uint16)"},
+    {"--seed", "N", "of the generated inputs and of the first schedule; default 0"},
+    {"--device", "WHICH", "auto (default: a GPU if there is one, else the emulator), emu, cuda:N"},
+    {"--schedule", "KIND", "emulator: round-robin (default, fast), random, or adversarial (late\n"
+                           "reads, early writes, longest legal delays)"},
+    {"--seeds", "K", "emulator: run K schedules on the same data; results must be equal"},
+    {"--no-hazards", NULL, "emulator: do not track the order of accesses (faster, checks less)"},
+    {"--once", NULL, "launch once with nothing around it, for profilers: no check, no timing"},
+    {"--warmup", "N", "GPU: untimed launches before timing; default 50"},
+    {"--repeat", "N", "GPU: timed launches; default 200"},
+    {"--no-cache", NULL, "GPU: neither read nor write the cache of assembled code"},
+    {"--time", NULL, "print where the time before the first launch went, to standard error"},
+    {"--help", NULL, "print this"},
+    {"-h", NULL, "print this"},
+};
+
+static void print_help(void)
+{
+    Buf b = {0};
+    buf_puts(&b,
+             "baton run FILE.co [NAME=VALUE ...] [options] - compiles, runs and checks a kernel\n\n"
+             "NAME=VALUE gives a size, such as S=512. Sizes that are not given come from the shapes of\n"
+             "given files, then from the contract at the head of the file (its //! lines), which also\n"
+             "names default inputs and the reference to compare with.\n\n");
+    cli_print_options(options, COUNT(options), &b);
+    buf_puts(&b, "\nExit status: 0 right, 1 wrong result or hazard, 2 bad usage or input, 3 device "
+                 "trouble.\n");
+    fputs(b.s, stdout);
+    buf_free(&b);
+}
+
+// ---- the command line ----------------------------------------------------------------------------
+// NAME=TEXT; false with an error that shows `example`.
+static bool split(const char *word, const char *what, const char *example, RunSetting *out, Arena *a,
+                  Diag *d)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals || equals == word || !equals[1]) {
+        diag_error(d, (Loc){0}, arena_printf(a, "for example: %s", example),
+                   "%s needs NAME=VALUE, found `%s`", what, word);
+        return false;
+    }
+    *out = (RunSetting){arena_strndup(a, word, (size_t)(equals - word)), equals + 1};
+    return true;
+}
+
+static void integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d)
+{
+    i64 v;
+    if (!cli_integer(text, &v) || v < lo || v > hi)
+        diag_error(d, (Loc){0}, NULL, "%s takes an integer from %lld to %lld, found `%s`", name,
+                   (long long)lo, (long long)hi, text);
+    else
+        *out = v;
+}
+
+static void choose_schedule(RunOptions *o, const char *word, Arena *a, Diag *d)
+{
+    static const char *const names[] = {"round-robin", "random", "adversarial"};
+    static const EmuSchedule values[] = {SCHED_ROUND_ROBIN, SCHED_RANDOM, SCHED_ADVERSARIAL};
+    for (int i = 0; i < COUNT(names); i++) {
+        if (strcmp(word, names[i]) != 0) continue;
+        o->schedule = values[i];
+        return;
+    }
+    const char *meant = cli_closest(word, names, COUNT(names));
+    diag_error(d, (Loc){0}, meant ? arena_printf(a, "did you mean %s?", meant) : NULL,
+               "--schedule takes round-robin, random or adversarial, found `%s`", word);
+}
+
+static void choose_device(RunOptions *o, const char *word, Diag *d)
+{
+    i64 n = 0;
+    o->device = word;
+    if (strcmp(word, "auto") == 0 || strcmp(word, "emu") == 0 || strcmp(word, "cuda") == 0) return;
+    if (strncmp(word, "cuda:", 5) == 0 && cli_integer(word + 5, &n) && n >= 0 && n < 1024) {
+        o->gpu = (int)n;
+        return;
+    }
+    diag_error(d, (Loc){0}, "cuda:0 is the first GPU",
+               "--device takes auto, emu or cuda:N, found `%s`", word);
+}
+
+static void positional(RunOptions *o, const char *word, Arena *a, Diag *d)
+{
+    RunSetting s;
+    size_t n = strlen(word);
+    bool is_file = n > 3 && strcmp(word + n - 3, ".co") == 0;
+    if (!is_file && strchr(word, '=')) {
+        if (split(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->sizes, s);
+    } else if (o->source.path) {
+        diag_error(d, (Loc){0}, "sizes are given as NAME=VALUE",
+                   "baton run takes one file, found `%s` after %s", word, o->source.path);
+    } else {
+        o->source.path = word;
+    }
+}
+
+static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
+{
+    CliArgs args = {argc, argv, 0, false, options, COUNT(options), "run", a, d};
+    const char *value;
+    RunSetting s;
+    for (;;) {
+        int option = cli_next(&args, &value);
+        i64 seed = (i64)o->seed;
+        if (option == OPT_SCHEDULE || option == OPT_SEEDS || option == OPT_NO_HAZARDS)
+            o->emulator_asked = true;
+        switch (option) {
+        case CLI_END: return diag_errors(d) == 0;
+        case CLI_BAD: break;
+        case CLI_POSITIONAL: positional(o, value, a, d); break;
+        case OPT_ENTRY: o->source.entry = value; break;
+        case OPT_DEFINE: cli_define(&o->source, value, a, d); break;
+        case OPT_ARG:
+            if (split(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d)) vec_push(a, &o->args, s);
+            break;
+        case OPT_OUT:
+            if (split(value, "--out", "--out o=o.npy", &s, a, d)) vec_push(a, &o->outs, s);
+            break;
+        case OPT_SEED:
+            integer("--seed", value, 0, INT64_MAX, &seed, d);
+            o->seed = (u64)seed;
+            break;
+        case OPT_DEVICE: choose_device(o, value, d); break;
+        case OPT_SCHEDULE: choose_schedule(o, value, a, d); break;
+        case OPT_SEEDS: integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
+        case OPT_NO_HAZARDS: o->no_hazards = true; break;
+        case OPT_ONCE: o->once = true; break;
+        case OPT_WARMUP: integer("--warmup", value, 0, RT_MAX_RUNS, &o->warmup, d); break;
+        case OPT_REPEAT: integer("--repeat", value, 1, RT_MAX_RUNS, &o->repeat, d); break;
+        case OPT_NO_CACHE: o->no_cache = true; break;
+        case OPT_TIME: o->time = true; break;
+        case OPT_HELP:
+        case OPT_H: o->help = true; break;
+        default: BUG("option without a case");
+        }
+    }
+}
+
+// ---- the check -----------------------------------------------------------------------------------
+static const RunArray *array_named(const Run *r, const char *name)
+{
+    for (int i = 0; i < r->plan->params.n; i++)
+        if (strcmp(r->plan->params.at[i].name, name) == 0) return &r->array[i];
+    return NULL;
+}
+
+static RefTensor as_tensor(const RunArray *a, const u8 *block)
+{
+    RefTensor t = {.type = a->param->type, .rank = a->value.rank, .count = a->count,
+                   .data = block + RUN_GUARD};
+    for (int d = 0; d < t.rank; d++) t.dim[d] = a->value.dim[d];
+    return t;
+}
+
+CONTRACT_PART
+
+static void print_times(const Run *r)
+{
+    Buf b = {0};
+    const RtTimes *t = &r->times;
+    pass_print_times(r->c, &b);
+    const struct {
+        const char *name;
+        double ms;
+    } row[] = {{"driver", t->driver}, {"context", t->context}, {"cache", t->cache},
+               {"assembler", t->assemble}, {"code to the device", t->load},
+               {"launch prepared", t->prepare}, {"first launch", t->launch}};
+    for (int i = 0; i < COUNT(row); i++)
+        if (row[i].ms > 0) buf_printf(&b, "%10.3f ms  %s\n", row[i].ms, row[i].name);
+    fputs(b.s, stderr);
+    buf_free(&b);
+}
+
+// Everything after compilation. The caller cleans up.
+static int run_job(Run *r)
+{
+    if (!run_check_outputs(r) || !run_bind_sizes(r)) return EXIT_INPUT;
+    if (!find_reference(r) || !run_fill_arrays(r)) return EXIT_INPUT;
+    int status = run_open_device(r);
+    if (status == EXIT_RIGHT) status = run_execute(r);
+    if (status != EXIT_RIGHT) return status;
+    if (r->options->time) print_times(r);
+    if (!run_write_outputs(r)) return EXIT_INPUT;
+    if (r->options->once) {
+        printf("%s: launched once on %s; nothing was checked\n", r->plan->name, r->device->name);
+        return EXIT_RIGHT;
+    }
+    if (!check(r)) return EXIT_INPUT;
+    bool right = run_is_right(r);
+    // A wrong kernel is not timed: its speed means nothing.
+    if (right) status = run_measure(r);
+    Buf report = {0};
+    run_report(r, &report);
+    fputs(report.s, stdout);
+    buf_free(&report);
+    return status != EXIT_RIGHT ? status : right ? EXIT_RIGHT : EXIT_WRONG;
+}
+
+static int run(const RunOptions *o, Arena *a, Diag *d)
+{
+    Compilation c = {.until = FORM_PTX, .arena = a, .diag = d};
+    Run r = {.options = o, .c = &c, .arena = a, .diag = d};
+    int status = EXIT_INPUT;
+    if (cli_read_source(&o->source, &c) && pass_compile(&c)) {
+        r.plan = c.plan;
+        if (take_contract(&r)) status = run_job(&r);
+    }
+    ref_end(&r.job);
+    run_close(&r);
+    run_free_arrays(&r);
+    buf_free(&c.ptx);
+    return status;
+}
+
+int cli_run(int argc, char **argv)
+{
+    Arena *a = arena_new(0);
+    Diag *d = diag_new(a);
+    RunOptions o = {.device = "auto", .seeds = 1, .warmup = 50, .repeat = 200,
+                    .schedule = SCHED_ROUND_ROBIN};
+    int status = EXIT_INPUT;
+    bool read = read_words(&o, argc, argv, a, d);
+    if (o.help) {
+        print_help();
+        arena_free(a);
+        return EXIT_RIGHT;
+    }
+    if (read && !o.source.path)
+        diag_error(d, (Loc){0}, "for example: baton run kernels/attention/v1.co S=1024",
+                   "baton run needs a .co file");
+    else if (read)
+        status = run(&o, a, d);
+    cli_flush(d);
+    arena_free(a);
+    return status;
+}
