@@ -1,0 +1,771 @@
+// check_address.c - do the flat addresses and the coordinates name the same bytes? Runs the integer
+// part of a kernel, warp by warp, on sample values of what the launch decides (parameters, CTA
+// index) and of what memory holds, and compares at every memory operation, for each lane, the
+// address register with the buffer's layout at the coordinates; at every wgmma the descriptor, by
+// the formulas of the matrix unit, with the layout at sampled elements.
+//
+// Values come in three kinds: known; known but guessed (from parameters or loaded data: an address
+// that disagrees is wrong for some launch, but a range or an alignment may hold in all real ones);
+// unknown (computed from floats), which is skipped. Loops run for at most LOOP_TRIPS iterations.
+// In: a kernel whose structure is sound. Out: an error for the first few operations that disagree.
+#include "check.h"
+
+#include <string.h>
+
+enum {
+    LANES = 32,
+    LOOP_TRIPS = 2,
+    SAMPLES = 2,
+    BUDGET = 400000, // operations of all warps and samples together
+    REPORTS = 5,
+    SMEM_BASE = 1024, // sample address of the dynamic arena, aligned like the real one
+};
+
+// The value of one machine register in the lanes of a warp, zero-extended to 64 bits.
+typedef struct {
+    u64 v[LANES];
+    u32 known; // lane mask
+    bool guess;
+} Lanes;
+
+typedef struct {
+    const ThreadModule *mod;
+    const ThreadFn *fn;
+    Diag *diag;
+    int sample, warp;
+    Lanes *reg;            // elements of all integer and predicate registers, one after another
+    int *first;            // index of a register's element 0, -1 for f32
+    i64 *value;            // of the unroll variables
+    bool *bound;
+    const char **unroll_name; // interned, with the $
+    Map *names;            // interned variable -> kind * NAME_KIND + index + 1
+    Map *reported;         // operations that were reported
+    u32 dead;              // lanes that have left
+    i64 budget, loads;
+    int errors;
+} Checker;
+
+enum { NAME_KIND = 1 << 20 };
+enum { NAME_REG, NAME_SREG, NAME_PARAM };
+
+static void set_all(Lanes *l, u64 v, bool guess)
+{
+    for (int i = 0; i < LANES; i++) l->v[i] = v;
+    l->known = ~0u;
+    l->guess = guess;
+}
+
+// ---- sample values -----------------------------------------------------------------------------
+
+static void sample_param(Checker *c, int param, Lanes *out)
+{
+    static const u16 size[SAMPLES][4] = {{256, 512, 768, 1280}, {1024, 768, 1536, 512}};
+    switch (c->fn->params.at[param].kind) {
+    case PARAM_PTR: set_all(out, (u64)(param + 1) << 40, false); break;
+    case PARAM_S32:
+    case PARAM_S64: set_all(out, size[c->sample][param % 4], true); break;
+    default: out->known = 0; break;
+    }
+}
+
+static void sample_special(Checker *c, SpecialReg r, Lanes *out)
+{
+    static const u8 cta[SAMPLES][3] = {{1, 1, 1}, {6, 2, 3}}, grid[3] = {8, 4, 5};
+    set_all(out, 0, false);
+    switch (r) {
+    case SR_TID:
+        for (int i = 0; i < LANES; i++) out->v[i] = (u64)(c->warp * LANES + i);
+        break;
+    case SR_LANE:
+        for (int i = 0; i < LANES; i++) out->v[i] = (u64)i;
+        break;
+    case SR_SMEM: set_all(out, SMEM_BASE, false); break;
+    case SR_CLUSTER_RANK: set_all(out, (u64)(c->sample % MAX(c->fn->cluster, 1)), true); break;
+    default:
+        if (r <= SR_CTAID_Z) set_all(out, cta[c->sample][r - SR_CTAID_X], true);
+        else set_all(out, grid[r - SR_NCTAID_X], true);
+        break;
+    }
+}
+
+// ---- operands ----------------------------------------------------------------------------------
+
+static i64 affine_value(Checker *c, const Operand *o)
+{
+    i64 v = o->base;
+    for (int i = 0; i < o->nterms; i++) v += o->term[i].coef * c->value[o->term[i].var];
+    return v;
+}
+
+// Element `k` of a register operand, or NULL for f32.
+static Lanes *element(Checker *c, const Operand *o, int k)
+{
+    int first = c->first[o->reg];
+    return first < 0 ? NULL : &c->reg[first + affine_value(c, o) + k];
+}
+
+static u64 truncate_to(u64 v, RegClass class)
+{
+    return class == RC_B64 ? v : class == RC_B16 ? (u16)v : class == RC_PRED ? (v & 1) : (u32)v;
+}
+
+static void fetch(Checker *c, const Operand *o, RegClass class, Lanes *out)
+{
+    const Lanes *l;
+    switch (o->kind) {
+    case OPD_REG:
+        l = element(c, o, 0);
+        if (l) *out = *l;
+        else out->known = 0;
+        if (l && o->negate)
+            for (int i = 0; i < LANES; i++) out->v[i] ^= 1;
+        break;
+    case OPD_IMM: set_all(out, truncate_to((u64)affine_value(c, o), class), false); break;
+    case OPD_SREG: sample_special(c, (SpecialReg)o->reg, out); break;
+    case OPD_PARAM: sample_param(c, o->reg, out); break;
+    default: out->known = 0; break;
+    }
+}
+
+// Writes the lanes of `mask`; lanes of `unsure` (an unknown guard) become unknown.
+static void store(Checker *c, const Operand *o, int k, const Lanes *from, u32 mask, u32 unsure)
+{
+    Lanes *to = element(c, o, k);
+    if (!to) return;
+    RegClass class = c->fn->regs.at[o->reg].class;
+    for (int i = 0; i < LANES; i++)
+        if (mask >> i & 1) to->v[i] = truncate_to(from->v[i], class);
+    to->known = ((to->known & ~mask) | (from->known & mask)) & ~unsure;
+    to->guess |= from->guess;
+    if (mask == ~0u) to->guess = from->guess;
+}
+
+// ---- integer arithmetic ------------------------------------------------------------------------
+
+static bool is_signed(ThreadType t) { return t == TT_S32 || t == TT_S64 || t == TT_S16; }
+
+static i64 sign_extend(u64 v, ThreadType t)
+{
+    switch (thread_type_class[t]) {
+    case RC_B16: return (int16_t)v;
+    case RC_B32: return (i32)v;
+    default: return (i64)v;
+    }
+}
+
+static bool compare(ThreadCmp cmp, u64 a, u64 b, ThreadType t)
+{
+    i64 x = sign_extend(a, t), y = sign_extend(b, t);
+    bool less = is_signed(t) ? x < y : a < b;
+    switch (cmp) {
+    case CMP_EQ: return a == b;
+    case CMP_NE: return a != b;
+    case CMP_LT: return less;
+    case CMP_LE: return less || a == b;
+    case CMP_GT: return !less && a != b;
+    default: return !less;
+    }
+}
+
+static u64 divide(const ThreadOp *op, u64 a, u64 b, bool *ok)
+{
+    bool rem = op->op == OP_REM;
+    i64 x = sign_extend(a, op->type), y = sign_extend(b, op->type);
+    if (!b) {
+        *ok = false;
+        return 0;
+    }
+    if (!is_signed(op->type)) return rem ? a % b : a / b;
+    if (y == -1) return rem ? 0 : 0 - a;
+    return (u64)(rem ? x % y : x / y);
+}
+
+static u64 shift_right(const ThreadOp *op, u64 a, u64 by)
+{
+    u64 width = thread_type_class[op->type] == RC_B64 ? 64 : 32;
+    if (is_signed(op->type)) return (u64)(sign_extend(a, op->type) >> MIN(by, width - 1));
+    return by >= width ? 0 : a >> by;
+}
+
+// One lane of an integer operation on types of one class; *ok is cleared where there is no value.
+static u64 lane_value(const ThreadOp *op, u64 a, u64 b, u64 x, bool *ok)
+{
+    ThreadType t = op->type;
+    u64 width = thread_type_class[t] == RC_B64 ? 64 : 32;
+    switch (op->op) {
+    case OP_MOV:
+    case OP_LDPARAM: return a;
+    case OP_ADD: return a + b;
+    case OP_SUB: return a - b;
+    case OP_MUL: return a * b;
+    case OP_MAD: return a * b + x;
+    case OP_MULWIDE:
+        if (t == TT_U64) return (u64)(u32)a * (u32)b;
+        return (u64)((i64)(i32)a * (i32)b);
+    case OP_DIV:
+    case OP_REM: return divide(op, a, b, ok);
+    case OP_MIN: return compare(CMP_LT, a, b, t) ? a : b;
+    case OP_MAX: return compare(CMP_LT, a, b, t) ? b : a;
+    case OP_NEG: return 0 - a;
+    case OP_ABS: return sign_extend(a, t) < 0 ? 0 - a : a;
+    case OP_AND: return a & b;
+    case OP_OR: return a | b;
+    case OP_XOR: return a ^ b;
+    case OP_NOT: return ~a;
+    case OP_SHL: return b >= width ? 0 : a << b;
+    case OP_SHR: return shift_right(op, a, b);
+    case OP_SETP: return compare(op->cmp, a, b, t);
+    case OP_SELP: return x ? a : b;
+    case OP_CVT: return is_signed(op->type2) ? (u64)sign_extend(a, op->type2) : a;
+    case OP_PACK: return op->type == TT_B64 ? (a & 0xffffffffu) | b << 32 : (a & 0xffffu) | b << 16;
+    default: *ok = false; return 0;
+    }
+}
+
+// Class of the k-th source: what an immediate there is cut to.
+static RegClass source_class(const ThreadOp *op, int k)
+{
+    if (op->op == OP_SELP && k == 2) return RC_PRED;
+    if (op->op == OP_CVT) return thread_type_class[op->type2];
+    if (op->op == OP_MULWIDE || ((op->op == OP_SHL || op->op == OP_SHR) && k == 1)) return RC_B32;
+    return thread_type_class[op->type];
+}
+
+// Operations whose result depends on values that are followed.
+static bool is_followed(const ThreadOp *op)
+{
+    if (thread_op[op->op].effect != EFF_PURE || op->op == OP_CVTPACK || op->op == OP_TMA_PREFETCH)
+        return false;
+    if (op->op == OP_CVT)
+        return thread_type_class[op->type2] != RC_F32 && op->type2 <= TT_U16 && op->type <= TT_U16;
+    return true;
+}
+
+static void run_pure(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
+{
+    Lanes in[3], out = {.known = 0};
+    int n = op->nopnd - 1;
+    if (is_followed(op)) {
+        out.known = ~0u;
+        for (int k = 0; k < 3; k++) in[k].known = ~0u, in[k].guess = false;
+        for (int k = 0; k < n; k++) fetch(c, &op->opnd[k + 1], source_class(op, k), &in[k]);
+        for (int k = 0; k < n; k++) {
+            out.known &= in[k].known;
+            out.guess |= in[k].guess;
+        }
+        for (int k = n; k < 3; k++) memset(in[k].v, 0, sizeof in[k].v);
+        for (int i = 0; i < LANES; i++) {
+            bool ok = true;
+            if (!(mask & out.known) >> i & 1) continue;
+            out.v[i] = lane_value(op, in[0].v[i], in[1].v[i], in[2].v[i], &ok);
+            if (!ok) out.known &= ~(1u << i);
+        }
+    }
+    store(c, &op->opnd[0], 0, &out, mask, unsure);
+}
+
+static void run_unpack(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
+{
+    Lanes in, high;
+    fetch(c, &op->opnd[2], thread_type_class[op->type], &in);
+    high = in;
+    for (int i = 0; i < LANES; i++) high.v[i] = in.v[i] >> (op->type == TT_B64 ? 32 : 16);
+    store(c, &op->opnd[0], 0, &in, mask, unsure);
+    store(c, &op->opnd[1], 0, &high, mask, unsure);
+}
+
+static void run_shuffle(Checker *c, const ThreadOp *op, u32 mask)
+{
+    Lanes in, by, out = {.known = 0};
+    fetch(c, &op->opnd[1], RC_B32, &in);
+    fetch(c, &op->opnd[2], RC_B32, &by);
+    out.guess = in.guess | by.guess;
+    for (int i = 0; i < LANES; i++) {
+        int d = (int)(by.v[i] & 31);
+        int from = op->n == SHFL_BFLY ? i ^ d : op->n == SHFL_IDX ? d : op->n == SHFL_UP ? i - d : i + d;
+        if (from < 0 || from >= LANES) from = i;
+        if (!(by.known >> i & 1) || !(in.known >> from & 1)) continue;
+        out.v[i] = in.v[from];
+        out.known |= 1u << i;
+    }
+    store(c, &op->opnd[0], 0, &out, mask, 0);
+}
+
+// Loaded integers are guesses, small and equal in all lanes, so that what is indexed by them can be
+// compared all the same; loaded fragments are of no use as indices.
+static void run_load(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
+{
+    for (int k = 0; k < op->opnd[0].count; k++) {
+        Lanes out = {.known = 0};
+        if (op->op != OP_LDMATRIX) set_all(&out, (u64)(c->loads++ % 3), true);
+        store(c, &op->opnd[0], k, &out, mask, unsure);
+    }
+}
+
+// ---- coordinates -------------------------------------------------------------------------------
+
+static void variable_value(Checker *c, const char *name, Lanes *out)
+{
+    out->known = 0;
+    if (*name == '$') {
+        for (int i = 0; i < c->fn->unrolls.n; i++)
+            if (c->bound[i] && c->unroll_name[i] == name) set_all(out, (u64)c->value[i], false);
+        return;
+    }
+    int code = (int)(intptr_t)map_get(c->names, name) - 1;
+    if (code < 0) return;
+    int index = code % NAME_KIND;
+    if (code / NAME_KIND == NAME_SREG) {
+        sample_special(c, (SpecialReg)index, out);
+    } else if (code / NAME_KIND == NAME_PARAM) {
+        sample_param(c, index, out);
+    } else {
+        *out = c->reg[c->first[index]];
+        if (c->fn->regs.at[index].class == RC_B32)
+            for (int i = 0; i < LANES; i++) out->v[i] = (u64)(i64)(i32)out->v[i];
+    }
+}
+
+static i64 expr_lane(ExprOp op, i64 a, i64 b, bool *ok)
+{
+    switch (op) {
+    case EX_ADD: return (i64)((u64)a + (u64)b);
+    case EX_SUB: return (i64)((u64)a - (u64)b);
+    case EX_MUL: return (i64)((u64)a * (u64)b);
+    case EX_DIV:
+    case EX_MOD:
+        if (!b || b == -1) {
+            *ok = b != 0;
+            return op == EX_MOD || !b ? 0 : (i64)(0 - (u64)a);
+        }
+        return op == EX_DIV ? a / b : a % b;
+    case EX_MIN: return MIN(a, b);
+    case EX_MAX: return MAX(a, b);
+    case EX_AND: return a & b;
+    case EX_OR: return a | b;
+    case EX_XOR: return a ^ b;
+    case EX_SHL: return (u64)b > 63 ? 0 : (i64)((u64)a << b);
+    case EX_SHR: return a >> ((u64)b > 63 ? 63 : b);
+    case EX_EQ: return a == b;
+    case EX_NE: return a != b;
+    case EX_LT: return a < b;
+    case EX_LE: return a <= b;
+    case EX_LAND: return a && b;
+    case EX_LOR: return a || b;
+    default: BUG("coordinate operator %d", op);
+    }
+}
+
+static void expr_value(Checker *c, const Expr *e, Lanes *out)
+{
+    if (e->op == EX_CONST) {
+        set_all(out, (u64)e->value, false);
+        return;
+    }
+    if (e->op == EX_VAR) {
+        variable_value(c, e->name, out);
+        return;
+    }
+    Lanes b;
+    expr_value(c, e->a, out);
+    expr_value(c, e->b, &b);
+    if (e->op == EX_SELECT) {
+        Lanes d;
+        expr_value(c, e->c, &d);
+        for (int i = 0; i < LANES; i++) out->v[i] = out->v[i] ? b.v[i] : d.v[i];
+        out->known &= b.known & d.known;
+        out->guess |= b.guess | d.guess;
+        return;
+    }
+    out->known &= b.known;
+    out->guess |= b.guess;
+    for (int i = 0; i < LANES; i++) {
+        bool ok = true;
+        if (!(out->known >> i & 1)) continue;
+        out->v[i] = (u64)expr_lane((ExprOp)e->op, (i64)out->v[i], (i64)b.v[i], &ok);
+        if (!ok) out->known &= ~(1u << i);
+    }
+}
+
+// ---- comparison --------------------------------------------------------------------------------
+
+static void report(Checker *c, const ThreadOp *op, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void report(Checker *c, const ThreadOp *op, const char *fmt, ...)
+{
+    if (map_get(c->reported, op)) return;
+    map_put(c->reported, op, (void *)(intptr_t)1);
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(c->mod->arena, fmt, ap);
+    va_end(ap);
+    c->errors++;
+    diag_error(c->diag, op->loc, NULL, "thread IR: %s: %s: warp %d, %s", c->fn->name,
+               thread_op[op->op].name, c->warp, text);
+}
+
+static const char *coordinates_text(Checker *c, const ThreadBuffer *b, const i64 *at)
+{
+    Buf text = {0};
+    buf_printf(&text, "%s(", b->name);
+    for (int k = 0; k < b->rank; k++) buf_printf(&text, "%s%lld", k ? ", " : "", (long long)at[k]);
+    buf_putc(&text, ')');
+    const char *s = arena_strndup(c->mod->arena, text.s, text.n);
+    buf_free(&text);
+    return s;
+}
+
+static bool inside(const ThreadBuffer *b, const i64 *at)
+{
+    for (int k = 0; k < b->rank; k++)
+        if (at[k] < 0 || at[k] >= b->dim[k]->value) return false;
+    return true;
+}
+
+// Byte address of coordinates in a global buffer for all lanes.
+static void global_place(Checker *c, const ThreadBuffer *b, const Lanes *at, Lanes *out)
+{
+    Lanes step, stride;
+    sample_param(c, b->param, out);
+    set_all(&step, 1, false); // product of the inner extents, for buffers without strides
+    for (int k = b->rank - 1; k >= 0; k--) {
+        if (b->stride[k]) expr_value(c, b->stride[k], &stride);
+        else stride = step;
+        out->known &= at[k].known & stride.known;
+        for (int i = 0; i < LANES; i++) out->v[i] += at[k].v[i] * stride.v[i] * dtype_bytes[b->type];
+        if (b->stride[k]) continue;
+        expr_value(c, b->dim[k], &stride);
+        step.known &= stride.known;
+        for (int i = 0; i < LANES; i++) step.v[i] *= stride.v[i];
+    }
+}
+
+static int access_bytes(const ThreadOp *op)
+{
+    static const u8 bytes[RC_COUNT] = {0, 2, 4, 8, 4};
+    switch (op->op) {
+    case OP_LDS:
+    case OP_STS:
+    case OP_LDG:
+    case OP_STG: return op->n * (op->type == TT_B8 ? 1 : bytes[thread_type_class[op->type]]);
+    case OP_LDMATRIX:
+    case OP_STMATRIX: return 16;
+    case OP_CPASYNC: return op->n;
+    case OP_TMA_LOAD:
+    case OP_TMA_STORE: return 128;
+    default: return 8;
+    }
+}
+
+// Compares address operand `o` (base and offset) with the place beside it.
+static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m, u32 mask)
+{
+    const ThreadBuffer *b = &c->fn->buffers.at[m->buffer];
+    Lanes addr, at[6], place;
+    fetch(c, &o[0], RC_B64, &addr);
+    i64 offset = affine_value(c, &o[1]);
+    bool guess = addr.guess, global = b->kind == BUF_GLOBAL;
+    if (op->op == OP_LDMATRIX || op->op == OP_STMATRIX)
+        mask &= op->n == 4 ? ~0u : (1u << 8 * op->n) - 1; // other lanes' addresses are ignored
+    mask &= addr.known;
+    for (int k = 0; k < m->ncoord && mask; k++) {
+        expr_value(c, m->coord[k], &at[k]);
+        guess |= at[k].guess;
+        mask &= at[k].known;
+    }
+    if (global && mask) {
+        global_place(c, b, at, &place);
+        mask &= place.known;
+    }
+    int bytes = b->kind == BUF_MBAR ? 8 : access_bytes(op);
+    for (int i = 0; i < LANES; i++) {
+        if (!(mask >> i & 1)) continue;
+        i64 coord[6], want, got = (i64)(addr.v[i] + (u64)offset);
+        for (int k = 0; k < m->ncoord; k++) coord[k] = (i64)at[k].v[i];
+        if (global) {
+            want = (i64)place.v[i];
+        } else {
+            got = (i32)got;
+            if (!inside(b, coord)) {
+                if (!guess)
+                    report(c, op, "lane %d: %s is outside the buffer", i, coordinates_text(c, b, coord));
+                continue;
+            }
+            want = SMEM_BASE + b->offset + thread_buffer_offset(b, coord);
+        }
+        i64 start = global ? (i64)((u64)(b->param + 1) << 40) : SMEM_BASE + b->offset;
+        if (got != want)
+            report(c, op, "lane %d: the address is byte %lld of %s, but %s is byte %lld", i,
+                   (long long)(got - start), b->name, coordinates_text(c, b, coord), (long long)(want - start));
+        else if (!guess && got % bytes)
+            report(c, op, "lane %d: byte %lld of %s is not a multiple of %d", i, (long long)(got - start),
+                   b->name, bytes);
+    }
+}
+
+// ---- descriptors -------------------------------------------------------------------------------
+
+// Shared address of element (mn, k) that the matrix unit reads by a descriptor; e: element bytes.
+static i64 descriptor_place(u64 d, bool transposed, int e, i64 mn, i64 k)
+{
+    i64 start = (i64)(d & 0x3fff) << 4, lead = (i64)(d >> 16 & 0x3fff) << 4;
+    i64 stride = (i64)(d >> 32 & 0x3fff) << 4, phase = (i64)(d >> 49 & 7);
+    static const u8 spans[4] = {16, 128, 64, 32}, masks[4] = {0, 7, 3, 1};
+    i64 span = spans[d >> 62], mask = masks[d >> 62], off;
+    if (!transposed) {
+        // Rows of mn; without a swizzle 16-byte columns lie `lead` apart.
+        i64 byte = k * e;
+        off = mn % 8 * span + mn / 8 * stride + (mask ? byte : byte / 16 * lead + byte % 16);
+    } else if (mask) {
+        i64 per = span / e; // elements of mn in one swizzled row
+        off = k % 8 * span + k / 8 * stride + mn % per * e + mn / per * lead;
+    } else {
+        off = k % 8 * 16 + k / 8 * lead + mn % 8 * e + mn / 8 * stride;
+    }
+    i64 a = start + off;
+    return a ^ ((((a >> 7) - phase) & mask) << 4);
+}
+
+static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m, u32 mask,
+                               bool is_a)
+{
+    const ThreadBuffer *b = &c->fn->buffers.at[m->buffer];
+    bool transposed = op->flags & (is_a ? OPF_TRANS_A : OPF_TRANS_B);
+    int e = dtype_bytes[b->type], depth = 32 / e, extent = is_a ? 64 : op->n;
+    Lanes desc, at[6];
+    fetch(c, o, RC_B64, &desc);
+    mask &= desc.known;
+    for (int k = 0; k < m->ncoord && mask; k++) {
+        expr_value(c, m->coord[k], &at[k]);
+        mask &= at[k].known;
+    }
+    if (!mask) return;
+    int lane = __builtin_ctz(mask);
+    // Steps of 1, 8 and everything up to the far corner: each stride of the formulas counts once.
+    const int mns[] = {0, 1, 8, 16, 32, extent - 1}, ks[] = {0, 1, 8, depth - 1};
+    for (int x = 0; x < COUNT(mns); x++) {
+        for (int y = 0; y < COUNT(ks); y++) {
+            i64 coord[6];
+            int mn = mns[x], k = ks[y], r = b->rank;
+            if (mn >= extent || k >= depth) continue;
+            for (int i = 0; i < r; i++) coord[i] = (i64)at[i].v[lane];
+            coord[r - 2] += transposed ? k : mn;
+            coord[r - 1] += transposed ? mn : k;
+            if (!inside(b, coord)) {
+                report(c, op, "operand %s reads %s, outside the buffer", is_a ? "A" : "B",
+                       coordinates_text(c, b, coord));
+                return;
+            }
+            i64 want = SMEM_BASE + b->offset + thread_buffer_offset(b, coord);
+            i64 got = descriptor_place(desc.v[lane], transposed, e, mn, k);
+            if (((got ^ want) & 0x3ffff) == 0) continue;
+            report(c, op, "descriptor of %s: element (%s %d, k %d) is byte %lld of %s, but %s is byte %lld",
+                   is_a ? "A" : "B", is_a ? "row" : "column", mn, k,
+                   (long long)(got - SMEM_BASE - b->offset), b->name, coordinates_text(c, b, coord),
+                   (long long)(want - SMEM_BASE - b->offset));
+            return;
+        }
+    }
+}
+
+static void compare_mems(Checker *c, const ThreadOp *op, u32 mask)
+{
+    int k = 0, m = 0;
+    for (const char *s = thread_op[op->op].sig; *s; s++) {
+        if (*s == 'S' || *s == 'G' || *s == 'B')
+            compare_address(c, op, &op->opnd[k], &op->mem[m++], mask);
+        else if (*s == 'L')
+            compare_descriptor(c, op, &op->opnd[k], &op->mem[m++], mask, op->op == OP_WGMMA_SS && k == 1);
+        k += thread_sig_operands(op, *s);
+    }
+}
+
+// ---- control -----------------------------------------------------------------------------------
+
+static void run_block(Checker *c, const ThreadBlock *b, u32 active);
+
+// Registers that a block may write become unknown in these lanes.
+static void forget(Checker *c, const ThreadBlock *b, u32 mask)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        const char *sig = thread_op[op->op].sig;
+        int n = op->op == OP_FOR ? 1 : 0;
+        while (sig[n] == 'd' || sig[n] == 'P' || sig[n] == 'F') n++;
+        for (int k = 0; k < n && k < op->nopnd; k++) {
+            const ThreadReg *r = &c->fn->regs.at[op->opnd[k].reg];
+            int first = c->first[op->opnd[k].reg];
+            for (int j = 0; first >= 0 && j < r->count; j++) c->reg[first + j].known &= ~mask;
+        }
+        forget(c, &op->body, mask);
+        forget(c, &op->other, mask);
+    }
+}
+
+static void run_if(Checker *c, const ThreadOp *op, u32 active)
+{
+    Lanes p;
+    fetch(c, &op->opnd[0], RC_PRED, &p);
+    u32 yes = 0, unsure = active & ~p.known;
+    for (int i = 0; i < LANES; i++)
+        if (active & p.known & 1u << i && p.v[i]) yes |= 1u << i;
+    u32 no = active & p.known & ~yes;
+    if (op->flags & OPF_UNIFORM && yes && no)
+        report(c, op, "lanes differ in a predicate that is marked uniform");
+    if (unsure) {
+        forget(c, &op->body, active);
+        forget(c, &op->other, active);
+    }
+    if (yes | unsure) run_block(c, &op->body, yes | unsure);
+    if (unsure) forget(c, &op->body, active);
+    if (no | unsure) run_block(c, &op->other, no | unsure);
+    if (unsure) forget(c, &op->other, active);
+}
+
+static void run_for(Checker *c, const ThreadOp *op, u32 active)
+{
+    Lanes lo, hi;
+    fetch(c, &op->opnd[1], RC_B32, &lo);
+    fetch(c, &op->opnd[2], RC_B32, &hi);
+    int lane = __builtin_ctz(active);
+    bool known = lo.known >> lane & 1;
+    if (!known) set_all(&lo, 1, true);
+    if (hi.known >> lane & 1 && known && (i32)lo.v[lane] >= (i32)hi.v[lane]) {
+        store(c, &op->opnd[0], 0, &lo, active, 0);
+        return;
+    }
+    i64 step = op->opnd[3].base;
+    for (int trip = 0; trip < LOOP_TRIPS; trip++) {
+        i64 k = (i32)lo.v[lane] + step * trip;
+        if (k > INT32_MAX || (trip && hi.known >> lane & 1 && k >= (i32)hi.v[lane])) break;
+        Lanes now;
+        set_all(&now, (u32)k, lo.guess | hi.guess | !known | !(hi.known >> lane & 1));
+        store(c, &op->opnd[0], 0, &now, active, 0);
+        run_block(c, &op->body, active);
+    }
+}
+
+// Does anything in the block touch memory or a register that is followed?
+static bool is_relevant(Checker *c, const ThreadBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        bool float_only = op->nopnd && op->opnd[0].kind == OPD_REG && c->first[op->opnd[0].reg] < 0;
+        if (op->nmem || (op->nopnd && !float_only)) return true;
+        if (is_relevant(c, &op->body) || is_relevant(c, &op->other)) return true;
+    }
+    return false;
+}
+
+static void run_unroll(Checker *c, const ThreadOp *op, u32 active)
+{
+    if (!is_relevant(c, &op->body)) return;
+    c->bound[op->imm] = true;
+    for (int i = 0; i < op->n; i++) {
+        c->value[op->imm] = i;
+        run_block(c, &op->body, active);
+    }
+    c->bound[op->imm] = false;
+}
+
+static void run_region(Checker *c, const ThreadOp *op, u32 active)
+{
+    switch (op->op) {
+    case OP_IF: run_if(c, op, active); break;
+    case OP_FOR: run_for(c, op, active); break;
+    case OP_UNROLL: run_unroll(c, op, active); break;
+    default:
+        if (c->warp >= op->imm && c->warp < op->imm + op->n) run_block(c, &op->body, active);
+        break;
+    }
+}
+
+static void run_op(Checker *c, const ThreadOp *op, u32 active)
+{
+    u32 mask = active, unsure = 0;
+    if (op->guard.kind != OPD_NONE) {
+        Lanes p;
+        fetch(c, &op->guard, RC_PRED, &p);
+        for (int i = 0; i < LANES; i++)
+            if (!(p.known >> i & 1) || !p.v[i]) mask &= ~(1u << i);
+        unsure = active & ~p.known;
+    }
+    if (op->op == OP_EXIT) {
+        c->dead |= mask;
+        return;
+    }
+    if (op->nmem && mask) compare_mems(c, op, mask);
+    switch (op->op) {
+    case OP_SHFL: run_shuffle(c, op, mask); return;
+    case OP_UNPACK: run_unpack(c, op, mask, unsure); return;
+    case OP_LDS:
+    case OP_LDG:
+    case OP_LDMATRIX: run_load(c, op, mask, unsure); return;
+    default:
+        if (thread_op[op->op].effect == EFF_PURE && op->op != OP_TMA_PREFETCH &&
+            c->first[op->opnd[0].reg] >= 0)
+            run_pure(c, op, mask, unsure);
+        return;
+    }
+}
+
+static void run_block(Checker *c, const ThreadBlock *b, u32 active)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        active &= ~c->dead;
+        if (!active || c->budget <= 0 || c->errors >= REPORTS) return;
+        c->budget--;
+        if (thread_op[op->op].effect == EFF_CTRL && op->op != OP_EXIT) run_region(c, op, active);
+        else run_op(c, op, active);
+    }
+}
+
+// ---- one kernel --------------------------------------------------------------------------------
+
+static void add_name(Checker *c, const char *name, int kind, int index)
+{
+    map_put(c->names, intern(expr_pool_names(c->mod->exprs), name),
+            (void *)(intptr_t)(kind * NAME_KIND + index + 1));
+}
+
+static void collect_names(Checker *c)
+{
+    const ThreadFn *f = c->fn;
+    Arena *a = c->mod->arena;
+    Intern *names = expr_pool_names(c->mod->exprs);
+    c->names = map_new(a);
+    c->reported = map_new(a);
+    for (int i = 0; i < f->params.n; i++) add_name(c, f->params.at[i].name, NAME_PARAM, i);
+    for (int i = 0; i < SR_COUNT; i++) add_name(c, special_reg_name[i], NAME_SREG, i);
+    for (int i = 0; i < f->regs.n; i++)
+        if (c->first[i] >= 0 && f->regs.at[i].count == 1)
+            add_name(c, intern_printf(names, "%%%s", f->regs.at[i].name), NAME_REG, i);
+    c->unroll_name = ARENA_ARRAY(a, const char *, f->unrolls.n);
+    for (int i = 0; i < f->unrolls.n; i++)
+        c->unroll_name[i] = intern_printf(names, "$%s", f->unrolls.at[i]);
+    c->value = ARENA_ARRAY(a, i64, f->unrolls.n);
+    c->bound = ARENA_ARRAY(a, bool, f->unrolls.n);
+}
+
+bool thread_check_addresses(const ThreadModule *m, const ThreadFn *fn, Diag *d)
+{
+    Checker c = {.mod = m, .fn = fn, .diag = d, .budget = BUDGET};
+    int elements = 0;
+    c.first = ARENA_ARRAY(m->arena, int, fn->regs.n);
+    for (int i = 0; i < fn->regs.n; i++) {
+        bool followed = fn->regs.at[i].class != RC_F32;
+        c.first[i] = followed ? elements : -1;
+        if (followed) elements += fn->regs.at[i].count;
+    }
+    c.reg = ARENA_ARRAY(m->arena, Lanes, elements);
+    collect_names(&c);
+    for (c.sample = 0; c.sample < SAMPLES; c.sample++) {
+        for (c.warp = 0; c.warp < fn->threads / 32; c.warp++) {
+            memset(c.reg, 0, sizeof(Lanes) * (size_t)elements);
+            c.dead = 0;
+            c.loads = 0;
+            run_block(&c, &fn->body, ~0u);
+        }
+    }
+    return c.errors == 0;
+}
