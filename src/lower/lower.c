@@ -409,6 +409,16 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->step = s;
 }
 
+// Extents are not negative, and kernels hold symbols in 32 bits (the launch checks both).
+static void symbol_ranges(Lower *l)
+{
+    const Plan *p = l->fn->plan;
+    for (int i = 0; i < p->symbols.n; i++) {
+        bool extent = p->symbols.at[i].source == SYM_EXTENT;
+        expr_set_range(l->x, p->symbols.at[i].name, extent ? 0 : INT32_MIN, INT32_MAX);
+    }
+}
+
 static void block_variables(Lower *l)
 {
     static const SpecialReg ctaid[3] = {SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z};
@@ -489,7 +499,9 @@ static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const 
                     LOWER_MAX_BUFFERS);
         return false;
     }
+    symbol_ranges(l);
     block_variables(l);
+    for (int i = 0; i < k->scalars.n; i++) lower_scalar(l, i);
     lower_block(l, &k->body);
     init_mbars(l);
     place_shared(l);
