@@ -166,9 +166,9 @@ static bool skip_block_comment(Lexer *l)
     return false;
 }
 
-// Blanks, newlines, comments. Returns whether anything was skipped; *open is set when a comment
-// did not end.
-static bool skip_blank(Lexer *l, bool *open)
+// Blanks, newlines, comments. Returns whether anything was skipped; *open is where a comment began
+// that does not end.
+static bool skip_blank(Lexer *l, Loc *open)
 {
     size_t from = l->pos;
     for (;;) {
@@ -185,7 +185,8 @@ static bool skip_blank(Lexer *l, bool *open)
         } else if (c == '/' && peek(l, 1) == '/') {
             skip_line_comment(l);
         } else if (c == '/' && peek(l, 1) == '*') {
-            if (!skip_block_comment(l)) *open = true;
+            Loc at = lex_loc(l);
+            if (!skip_block_comment(l)) *open = at;
         } else {
             return l->pos > from;
         }
@@ -475,14 +476,14 @@ static bool at_directive(const Lexer *l)
 
 void lex_next(Lexer *l, Token *t)
 {
-    bool open = false;
+    Loc open = {0};
     *t = (Token){.dtype = -1};
     bool spaced = skip_blank(l, &open);
-    t->loc = lex_loc(l);
+    t->loc = open.line ? open : lex_loc(l);
     t->flags = (u8)((l->line_start ? TF_LINE_START : 0) | (spaced ? TF_SPACE : 0));
     size_t from = l->pos;
     char c = peek(l, 0);
-    if (open) {
+    if (open.line) {
         t->kind = TOK_BAD;
         t->err = LEX_COMMENT;
     } else if (l->pos >= l->n) {
@@ -552,7 +553,7 @@ static void raw_quote(Lexer *l, char quote)
 
 RawItem lex_raw(Lexer *l)
 {
-    bool open = false;
+    Loc open = {0};
     skip_blank(l, &open);
     RawItem r = {.at = l->pos};
     if (l->pos >= l->n) return r;

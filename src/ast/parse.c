@@ -41,6 +41,15 @@ bool p_accept_method(Parser *p, const char *name)
 
 // ---- errors -----------------------------------------------------------------------------------
 
+// Is a syntax error here only the echo of an error that was reported already: a malformed token, or
+// a function that does not end?
+static bool is_echo(const Parser *p)
+{
+    const Token *t = p_tok(p), *before = p->i > 0 ? &p->t[p->i - 1] : t;
+    if (t->kind == TOK_EOF && p->sink->errors) return true;
+    return t->err || before->err || (t->flags & TF_AFTER_BAD) || (before->flags & TF_AFTER_BAD);
+}
+
 static void complain(Parser *p, Loc loc, const char *hint, const char *fmt, va_list ap)
 {
     ast_error(p->sink, loc, hint, "%s", arena_vprintf(p->arena, fmt, ap));
@@ -50,7 +59,7 @@ void p_fail(Parser *p, const char *hint, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    if (!p->panic) complain(p, p_loc(p), hint, fmt, ap);
+    if (!p->panic && !is_echo(p)) complain(p, p_loc(p), hint, fmt, ap);
     p->panic = true;
     va_end(ap);
 }
@@ -59,7 +68,7 @@ void p_fail_at(Parser *p, Loc loc, const char *hint, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    if (!p->panic) complain(p, loc, hint, fmt, ap);
+    if (!p->panic && !is_echo(p)) complain(p, loc, hint, fmt, ap);
     p->panic = true;
     va_end(ap);
 }

@@ -566,6 +566,19 @@ static void attributed(Parser *p, NodeVec *out)
     else s->attrs = p_list(&attrs);
 }
 
+// Skips `for (..)` or `do`, whose semicolons end no statement; the body is then read as a block.
+static void skip_for(Parser *p)
+{
+    int open = 0;
+    do {
+        p_next(p);
+        if (p_is(p, P_LPAREN)) open++;
+        if (p_is(p, P_RPAREN)) open--;
+    } while (open > 0 && !p_is(p, P_LBRACE) && !p_is(p, P_RBRACE) && !p_is(p, TOK_EOF));
+    p_accept(p, P_RPAREN);
+    if (p_is(p, P_LBRACE)) p->panic = false;
+}
+
 // stmt : decl | compound | simple ';' | expression statement | ';'
 void p_stmt(Parser *p, NodeVec *out)
 {
@@ -593,6 +606,7 @@ void p_stmt(Parser *p, NodeVec *out)
         p_fail(p, "write foreach .. : unroll", "#pragma unroll does not count in tile code");
     } else if (t->kind == TOK_NAME && (strcmp(t->name, "for") == 0 || strcmp(t->name, "do") == 0)) {
         p_fail(p, "write foreach i in [n]", "the tile language has no '%s' loop", t->name);
+        skip_for(p);
     } else {
         expr_stmt(p, out);
     }

@@ -136,6 +136,7 @@ static void macro_add(Pp *p, Macro *m)
             ? arena_printf(p->arena, "first defined in line %u; #undef it before", old->loc.line)
             : "it came from the command line (-D); guard this with #ifndef";
         ast_error(&p->hard, m->loc, hint, "macro '%s' is defined again with another body", m->name);
+        return;
     }
     map_put(p->macros, m->name, m);
     vec_push(p->arena, &p->all, m);
@@ -736,6 +737,7 @@ static void read_function(Pp *p, PpIsland *out)
     Expander e = {.p = p, .base = true};
     int depth = 0;
     Token t;
+    bool dropped = false;
     for (bool done = false; !done;) {
         if (!expand_next(&e, &t)) {
             if (!p->dead)
@@ -752,7 +754,12 @@ static void read_function(Pp *p, PpIsland *out)
             break;
         }
         lex_report(p->sink, &t);
-        if (t.kind == TOK_BAD || t.err == LEX_DOT_SPACE || t.err == LEX_PASTE) continue;
+        if (t.kind == TOK_BAD || t.err == LEX_DOT_SPACE || t.err == LEX_PASTE) {
+            dropped = true;
+            continue;
+        }
+        if (dropped) t.flags |= TF_AFTER_BAD;
+        dropped = false;
         vec_push(p->arena, &out->tokens, t);
         if (t.kind == P_LBRACE) depth++;
         if (t.kind == P_RBRACE) done = --depth <= 0;

@@ -67,7 +67,8 @@ enum {
     TF_LINE_START = 1, // first token of its line
     TF_SPACE = 2,      // blanks or a comment before it
     TF_NO_EXPAND = 4,  // name of a macro that was being expanded: never expand it again
-    TF_MACRO = 8       // came out of a macro: loc is the place of use
+    TF_MACRO = 8,      // came out of a macro: loc is the place of use
+    TF_AFTER_BAD = 16  // a malformed token before it was reported and dropped
 };
 
 typedef enum {
