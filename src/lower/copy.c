@@ -223,8 +223,10 @@ static void tma_require(Lower *l, const Expr *cond)
 {
     i64 v;
     if (expr_is_const(cond, &v) && v) return;
-    l->tma_when = !l->tma_when || l->tma_when == cond ? cond
-                                                      : expr_bin(l->x, EX_LAND, l->tma_when, cond);
+    for (int i = 0; i < l->tma_conds.n; i++)
+        if (l->tma_conds.at[i] == cond) return;
+    vec_push(l->m->arena, &l->tma_conds, cond);
+    l->tma_when = l->tma_when ? expr_bin(l->x, EX_LAND, l->tma_when, cond) : cond;
 }
 
 // The tensor map of a box of `rows` x `cols` in the view's two kept dimensions; returns the kernel

@@ -63,6 +63,7 @@ struct Lower {
     VEC(IndexEntry) prologue_cache; // the same for the kernel's entry, valid everywhere
     int in_prologue;
     const Expr *tma_when;      // what must hold for the TMA variant; NULL: nothing
+    VEC(const Expr *) tma_conds; // its parts
 
     int *frag_reg;             // thread register array per fragment, -1: not made yet
     bool *frag_zero;           // fragment is 0, not yet written to registers
