@@ -176,9 +176,10 @@ static baton_status check_params(const CudaDevice *d, const RtKernelLaunch *k, R
 
 static CuTensorMap *alloc_tmap(Arena *a)
 {
-    // The driver wants 64-byte alignment, the arena gives 16.
-    uintptr_t p = (uintptr_t)arena_alloc(a, sizeof(CuTensorMap) + 64);
-    return (CuTensorMap *)((p + 63) & ~(uintptr_t)63);
+    // The arena aligns to 16 bytes only.
+    uintptr_t align = _Alignof(CuTensorMap);
+    uintptr_t p = (uintptr_t)arena_alloc(a, sizeof(CuTensorMap) + align);
+    return (CuTensorMap *)((p + align - 1) & ~(align - 1));
 }
 
 static baton_status pack_args(const CudaDevice *d, Arena *a, const RtKernelLaunch *k, Packed *p,

@@ -24,7 +24,7 @@ static CuResult assemble(const CudaDevice *d, Arena *a, const RtCode *c, Assembl
     out->info = arena_alloc(a, LOG_BYTES);
     out->error = arena_alloc(a, LOG_BYTES);
     static const int option[] = {CU_JIT_INFO_LOG, CU_JIT_INFO_LOG_BYTES, CU_JIT_ERROR_LOG,
-                                 CU_JIT_ERROR_LOG_BYTES, CU_JIT_LOG_VERBOSE};
+                                 CU_JIT_ERROR_LOG_BYTES, CU_JIT_VERBOSE};
     // Sizes and flags travel in the pointer itself; the driver writes the used sizes back into the
     // array, which therefore lives in the arena. One byte stays for the NUL.
     void **value = ARENA_ARRAY(a, void *, COUNT(option));
@@ -38,7 +38,7 @@ static CuResult assemble(const CudaDevice *d, Arena *a, const RtCode *c, Assembl
         out->link = NULL;
         return r;
     }
-    r = d->driver.link_add(out->link, CU_JIT_INPUT_PTX, (void *)c->ptx, c->ptx_bytes + 1, c->name,
+    r = d->driver.link_add(out->link, CU_JIT_PTX, (void *)c->ptx, c->ptx_bytes + 1, c->name,
                            0, NULL, NULL);
     return r ? r : d->driver.link_complete(out->link, &out->code, &out->code_bytes);
 }

@@ -40,8 +40,8 @@ enum {
     CU_JIT_INFO_LOG_BYTES = 4,
     CU_JIT_ERROR_LOG = 5,
     CU_JIT_ERROR_LOG_BYTES = 6,
-    CU_JIT_LOG_VERBOSE = 12,
-    CU_JIT_INPUT_PTX = 1,
+    CU_JIT_VERBOSE = 12,
+    CU_JIT_PTX = 1,
 
     CU_LAUNCH_CLUSTER = 4,      // launch attribute: extents of the cluster
 
@@ -51,7 +51,7 @@ enum {
 };
 
 typedef struct {
-    _Alignas(64) u64 word[16];  // opaque, made by cuTensorMapEncodeTiled
+    _Alignas(128) u64 word[16]; // opaque, made by cuTensorMapEncodeTiled; the driver wants 64
 } CuTensorMap;
 
 typedef struct {
