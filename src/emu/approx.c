@@ -9,12 +9,16 @@
 // them by checksums of the card's tables over all fractions.
 #include "approx.h"
 
-#include <math.h>
-
 // c0 has 26 bits, c1 17 with its sign, c2 11 with its sign.
 typedef struct {
     i32 c0, c1, c2;
 } ApproxRow;
+
+// A row of tanh is in floating point: c0 in units of 2^(exponent - 23), c1 of 2^(exponent - 38),
+// c2 of twice that.
+typedef struct {
+    i32 exponent, c0, c1, c2;
+} TanhRow;
 
 #include "approx_table.h"
 
@@ -134,8 +138,26 @@ float approx_lg2_ftz(float x)
 
 float approx_tanh(float x)
 {
-    if (x != x) return f32_of_bits(nan_bits);
-    return (float)tanh((double)x);
+    // For each exponent -8 .. 2 of the argument: how many bits of its fraction choose the row, and
+    // the first row.
+    static const struct {
+        u8 index_bits, first;
+    } octaves[11] = {{0, 0}, {0, 1},  {0, 2},  {1, 3},  {1, 5}, {2, 7},
+                     {2, 11}, {2, 15}, {3, 19}, {4, 27}, {3, 43}};
+    u32 bits = f32_bits(x), magnitude = bits & ~sign_bit, sign = bits & sign_bit;
+    if (magnitude > infinity_bits) return f32_of_bits(nan_bits);
+    if (magnitude < (u32)(127 - 8) << FRACTION_BITS) return x;
+    if (magnitude >= (u32)(127 + 3) << FRACTION_BITS) return f32_of_bits(sign | 0x3f800000);
+    u32 octave = (magnitude >> FRACTION_BITS) - (127 - 8), fraction = magnitude & FRACTION_MASK;
+    u32 rest_bits = FRACTION_BITS - octaves[octave].index_bits;
+    const TanhRow *r = &tanh_rows[octaves[octave].first + (fraction >> rest_bits)];
+    // The row's first 17 bits count; those below are not looked at.
+    u32 argument = (fraction & ((1u << rest_bits) - 1)) >> (rest_bits - X_BITS);
+    i64 sum = ((i64)r->c0 << 15) + (i64)r->c1 * (i32)argument +
+              (i64)r->c2 * (square(argument) << 1);
+    u32 value = (u32)(sum >> 15), carry = value >> 24; // it may have passed into the next exponent
+    return f32_of_bits(sign | (u32)(r->exponent + 127 + (i32)carry) << FRACTION_BITS |
+                       (value >> carry & FRACTION_MASK));
 }
 
 #define LANES(name)                                                   \

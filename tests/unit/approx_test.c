@@ -58,6 +58,17 @@ static void tables(Tally *t)
         {"lg2, 1/2 .. 1", approx_lg2_ftz, false, 0x3f000000, 0x1852a07c},
         {"lg2, 1 .. 2", approx_lg2_ftz, false, 0x3f800000, 0x15f1d460},
         {"lg2, 2 .. 4", approx_lg2_ftz, false, 0x40000000, 0xf4d108df},
+        {"tanh, 2^-8", approx_tanh, false, 0x3b800000, 0xc742a556},
+        {"tanh, 2^-7", approx_tanh, false, 0x3c000000, 0x58833800},
+        {"tanh, 2^-6", approx_tanh, false, 0x3c800000, 0x6ffb9b37},
+        {"tanh, 2^-5", approx_tanh, false, 0x3d000000, 0xa0cc1295},
+        {"tanh, 2^-4", approx_tanh, false, 0x3d800000, 0xc0e3159d},
+        {"tanh, 2^-3", approx_tanh, false, 0x3e000000, 0x46910649},
+        {"tanh, 2^-2", approx_tanh, false, 0x3e800000, 0x82a9da32},
+        {"tanh, 2^-1", approx_tanh, false, 0x3f000000, 0x03669e9f},
+        {"tanh, 2^0", approx_tanh, false, 0x3f800000, 0x1ac436a3},
+        {"tanh, 2^1", approx_tanh, false, 0x40000000, 0xe8641d47},
+        {"tanh, 2^2", approx_tanh, false, 0x40800000, 0x294d3119},
     };
     clock_t start = clock();
     for (int i = 0; i < COUNT(rows); i++)
@@ -108,6 +119,10 @@ static void specials(Tally *t)
         {"lg2", approx_lg2_ftz, 0x40000000, 0x3f800000},
         {"tanh", approx_tanh, 0x7fc12345, 0x7fffffff},
         {"tanh", approx_tanh, 0xff800000, 0xbf800000},
+        {"tanh", approx_tanh, 0x41000000, 0x3f800000}, // 8
+        {"tanh", approx_tanh, 0xbb7fffff, 0xbb7fffff}, // just below 2^-8
+        {"tanh", approx_tanh, 0x80000001, 0x80000001}, // denormal
+        {"tanh", approx_tanh, 0xbb800000, 0xbb800000}, // -2^-8
     };
     for (int i = 0; i < COUNT(rows); i++)
         check(t, rows[i].name, rows[i].input,
@@ -124,6 +139,7 @@ static void exponents(Tally *t)
             check(t, "rcp error", bits, fabs(approx_rcp_ftz(x) / r - 1) < 0x1p-23, 1);
         check(t, "rsqrt error", bits, fabs(approx_rsqrt_ftz(x) / q - 1) < 1.26e-7, 1);
         check(t, "lg2 error", bits, fabs(approx_lg2_ftz(x) - l) < 0x1p-22 * fmax(1, fabs(l)), 1);
+        check(t, "tanh error", bits, fabs(approx_tanh(-x) / -tanh((double)x) - 1) < 0x1p-16, 1);
         for (int sign = -1; sign <= 1; sign += 2) {
             double e = exp2(sign * (double)x);
             if (e < 0x1p-126 || e >= 0x1p128) continue;
