@@ -37,8 +37,8 @@ enum { EX2, RCP, RSQRT, LG2, TANH, TO_BF16, TO_F16, TO_E4M3, TO_E5M2, TO_TF32, F
        FROM_E4M3, FROM_E5M2, OPERATIONS };
 static const char *const names[OPERATIONS] = {
     "ex2.approx.ftz", "rcp.approx.ftz", "rsqrt.approx.ftz", "lg2.approx.ftz", "tanh.approx",
-    "f32 to bf16", "f32 to f16", "f32 to e4m3", "f32 to e5m2", "f32 to tf32", "f16 to f32", "e4m3 to f32",
-    "e5m2 to f32"};
+    "f32 to bf16", "f32 to f16", "f32 to e4m3", "f32 to e5m2", "f32 to tf32", "f16 to f32",
+    "e4m3 to f32", "e5m2 to f32"};
 static const u64 inputs[OPERATIONS] = {1ull << 32, 1ull << 32, 1ull << 32, 1ull << 32,
                                        1ull << 32, 1ull << 32, 1ull << 32, 1ull << 32,
                                        1ull << 32, 1ull << 32, 1 << 16,    1 << 8,     1 << 8};

@@ -112,9 +112,10 @@ float e5m2_to_f32(u8 b)
 u32 tf32_from_f32(float x)
 {
     u32 u = f32_bits(x);
-    if ((u & 0x7fffffff) > 0x7f800000) return 0x7fffffff;
-    if ((u & 0x7fffffff) == 0x7f800000) return u;
-    return (u + 0x1000) & ~0x1fffu; // half of the unit added to the magnitude: ties away from zero
+    // Half of the unit added to the magnitude: ties away from zero. Not so for infinity and NaN,
+    // whose bits are only cut: a NaN with nothing above becomes infinity, as on the hardware.
+    if ((u & 0x7f800000) != 0x7f800000) u += 0x1000;
+    return u & ~0x1fffu;
 }
 
 // ---- element types -----------------------------------------------------------------------------
