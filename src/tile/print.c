@@ -102,9 +102,8 @@ static void print_texpr(Printer *p, const TExpr *x)
         break;
     case TX_SCALAR:
         buf_printf(p->out, "scalar %s",
-                   x->scalar >= 0 && x->scalar < p->k->scalars.n
-                       ? p->k->scalars.at[x->scalar].name
-                       : "?");
+                   x->scalar >= 0 && x->scalar < p->k->scalars.n ? p->k->scalars.at[x->scalar].name
+                                                                 : "?");
         break;
     case TX_FRAG:
         buf_puts(p->out, "frag ");
@@ -200,9 +199,9 @@ static void print_field(Printer *p, const TileOp *o, char letter)
     case 'f': print_frag(p, o->frag, o->frag_slot); break;
     case 'g': print_frag(p, o->frag2, o->frag2_slot); break;
     case 'k':
-        buf_puts(p->out,
-                 o->scalar >= 0 && o->scalar < p->k->scalars.n ? p->k->scalars.at[o->scalar].name
-                                                               : "?");
+        buf_puts(p->out, o->scalar >= 0 && o->scalar < p->k->scalars.n
+                             ? p->k->scalars.at[o->scalar].name
+                             : "?");
         break;
     case 'e':
         if (o->future >= 0 && o->future < p->k->futures.n)

@@ -12,7 +12,7 @@ enum { MAX_NESTING = 200, MAX_ITEMS = 100000 };
 typedef struct {
     TileModule *m;
     u16 file;
-    const char *at, *end; // what is left; *end is a NUL
+    const char *at, *end;             // what is left; *end is a NUL
     const char *counted, *line_start; // newlines before `counted` are in `line`
     u32 line;
     TileKernel *k;
@@ -169,10 +169,10 @@ static SmemLayout take_layout(Reader *r)
 
 // ---- names of the kernel ---------------------------------------------------------------------
 
-#define FIND(vec, word)                                                \
-    do {                                                               \
-        for (int i_ = 0; (word) && i_ < (vec).n; i_++)                 \
-            if ((vec).at[i_].name == (word)) return i_;                \
+#define FIND(vec, word)                                                                            \
+    do {                                                                                           \
+        for (int i_ = 0; (word) && i_ < (vec).n; i_++)                                             \
+            if ((vec).at[i_].name == (word)) return i_;                                            \
     } while (0)
 
 static int find_buffer(const TileKernel *k, const char *w)
@@ -591,8 +591,13 @@ TileModule *tile_read(Arena *a, Intern *names, ExprPool *p, Diag *d, u16 file, c
     TileModule *m = ARENA_NEW(a, TileModule);
     *m = (TileModule){.arena = a, .names = names, .exprs = p, .diag = d};
     const char *copy = arena_strndup(a, text, n); // ends in NUL, as expr_read wants it
-    Reader r = {.m = m, .file = file, .at = copy, .end = copy + strlen(copy), .counted = copy,
-                .line_start = copy, .line = 1};
+    Reader r = {.m = m,
+                .file = file,
+                .at = copy,
+                .end = copy + strlen(copy),
+                .counted = copy,
+                .line_start = copy,
+                .line = 1};
     if ((size_t)(r.end - copy) != n) fail(&r, "text without NUL bytes");
     for (skip_blanks(&r); !r.failed && r.at < r.end; skip_blanks(&r)) {
         need_word(&r, "fn");

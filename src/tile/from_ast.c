@@ -1,0 +1,574 @@
+// from_ast.c - tile functions: parameters and symbols of the launch plan, the parallel structure of
+// kernels, and the two walks over each function.
+#include "resolve.h"
+
+#include <string.h>
+
+enum { DEFAULT_THREADS = 128, MAX_KERNELS = 64, PARAM_ALIGN = 16 };
+
+// ---- parameters --------------------------------------------------------------------------------
+
+static void add_symbol(Resolve *r, const char *name, PlanSymbolSource source, int param, int dim)
+{
+    PlanSymbol s = {.name = name, .source = (u8)source, .param = param, .dim = dim};
+    vec_push(r->arena, &r->plan->symbols, s);
+}
+
+static Value bind_extent(Resolve *r, const char *name, int param, int dim)
+{
+    add_symbol(r, name, SYM_EXTENT, param, dim);
+    expr_set_range(r->x, name, 0, INT32_MAX);
+    return value_index(r, expr_var(r->x, name), DT_S32);
+}
+
+// A bare name in the dimensions of a parameter that means nothing yet becomes a symbol.
+static void bind_names(Resolve *r, const AstNode *p, int param)
+{
+    for (int d = 0; d < p->type->list.n && d < PLAN_MAX_RANK; d++) {
+        const AstNode *e = p->type->list.at[d];
+        if (e->kind != AST_NAME || scope_find(r, e->name)) continue;
+        scope_add(r, e->name, e->loc, bind_extent(r, e->name, param, d));
+    }
+}
+
+static void tensor_dims(Resolve *r, const AstNode *p, int param)
+{
+    PlanParam *out = &r->plan->params.at[param];
+    for (int d = 0; d < out->rank; d++) {
+        const AstNode *e = p->type->list.at[d];
+        const Expr *x = NULL;
+        if (e->kind == AST_ANYDIM && e->flags & AST_F_UNBOUNDED) {
+            resolve_unsupported(r, e->loc, "'\?\?' as a dimension");
+        } else if (e->kind == AST_ANYDIM) {
+            const char *name = intern_printf(r->m->names, "%s.dim%d", out->name, d);
+            x = bind_extent(r, name, param, d).index;
+        } else {
+            x = resolve_index(r, e, "a dimension");
+        }
+        i64 n;
+        if (x && expr_is_const(x, &n) && n <= 0) {
+            resolve_error(r, e->loc, NULL, "a dimension of extent %lld; it must be at least 1",
+                          (long long)n);
+            x = NULL;
+        }
+        out->dim[d] = x ? x : expr_const(r->x, 1);
+    }
+}
+
+static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index)
+{
+    const char *name = out->name;
+    out->kind = PLAN_SCALAR;
+    out->in = true;
+    if (p->flags & AST_F_REF)
+        resolve_error(r, p->loc, NULL, "the scalar '%s' cannot be passed by reference", name);
+    if (out->type == DT_F32) {
+        // A scalar of the tile IR whose name has no '%' is the parameter of that name.
+        vec_push(r->arena, &r->host->scalars, ((TileScalar){name, DT_F32, p->loc}));
+        TExpr *x = ARENA_NEW(r->arena, TExpr);
+        *x = (TExpr){
+            .kind = TX_SCALAR, .type = DT_F32, .loc = p->loc, .scalar = r->host->scalars.n - 1};
+        scope_add(r, name, p->loc, value_texpr(x));
+        return;
+    }
+    if (dtype_is_float(out->type) || out->type == DT_BOOL || dtype_bytes[out->type] < 4) {
+        resolve_unsupported(r, p->loc, "parameters of type %s", dtype_name[out->type]);
+        scope_add(r, name, p->loc, value_none());
+        return;
+    }
+    add_symbol(r, name, SYM_SCALAR, index, 0);
+    resolve_type_range(r, name, out->type);
+    scope_add(r, name, p->loc, value_index(r, expr_var(r->x, name), out->type));
+}
+
+static void tensor_param(Resolve *r, const AstNode *p, PlanParam *out)
+{
+    const AstNode *t = p->type;
+    out->kind = PLAN_TENSOR;
+    out->align = PARAM_ALIGN;
+    out->rank = MIN(t->list.n, PLAN_MAX_RANK);
+    if (t->flags & (AST_F_RANK_ONLY | AST_F_AUTO_DIMS))
+        resolve_unsupported(r, t->loc, "parameters whose shape is not written");
+    else if (t->list.n < 1 || t->list.n > PLAN_MAX_RANK)
+        resolve_error(r, t->loc, NULL, "a parameter of rank %d; it has 1 to %d dimensions",
+                      t->list.n, PLAN_MAX_RANK);
+    if (p->storage == STOR_GLOBAL && p->flags & AST_F_REF)
+        resolve_error(r, p->loc, "leave out the '&'",
+                      "a global parameter cannot be passed by reference");
+    if (p->storage == STOR_NONE && !(p->flags & AST_F_REF)) map_put(r->const_params, out->name, r);
+}
+
+// Gives every parameter its place in the plan and its name; extents come afterwards, because a
+// dimension may name a scalar that is declared behind it.
+static void declare_params(Resolve *r, const AstNode *fn)
+{
+    for (int i = 0; i < fn->list.n; i++) {
+        const AstNode *p = fn->list.at[i];
+        if (p->kind != AST_PARAM || !p->type) continue;
+        if (p->type->name && !strcmp(p->type->name, "stream") &&
+            !(p->type->flags & AST_F_SPANNED)) {
+            if (p->name)
+                scope_add(r, p->name, p->loc, (Value){.kind = VAL_OTHER, .what = "a stream"});
+            continue;
+        }
+        PlanParam out = {.loc = p->loc};
+        out.name = p->name ? p->name : intern_printf(r->m->names, "arg%d", r->plan->params.n);
+        bool known = p->type->dtype >= 0;
+        if (!known) resolve_unsupported(r, p->type->loc, "parameters of type '%s'", p->type->name);
+        out.type = known ? (DType)p->type->dtype : DT_F32;
+        if (p->type->flags & AST_F_SPANNED)
+            tensor_param(r, p, &out);
+        else
+            scalar_param(r, p, &out, r->plan->params.n);
+        vec_push(r->arena, &r->plan->params, out);
+    }
+}
+
+static void declare_tensors(Resolve *r, const AstNode *fn)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        int param = 0;
+        for (int i = 0; i < fn->list.n; i++) {
+            const AstNode *p = fn->list.at[i];
+            if (p->kind != AST_PARAM || !p->type || param >= r->plan->params.n) continue;
+            bool stream = p->type->name && !strcmp(p->type->name, "stream");
+            if (stream && !(p->type->flags & AST_F_SPANNED)) continue;
+            if (r->plan->params.at[param].kind == PLAN_TENSOR) {
+                if (pass == 0)
+                    bind_names(r, p, param);
+                else
+                    tensor_dims(r, p, param);
+            }
+            param++;
+        }
+    }
+    for (int i = 0; i < r->plan->params.n; i++) {
+        const PlanParam *p = &r->plan->params.at[i];
+        if (p->kind != PLAN_TENSOR) continue;
+        TileBuffer b = {.name = p->name,
+                        .kind = TB_GLOBAL,
+                        .type = p->type,
+                        .rank = p->rank,
+                        .param = i,
+                        .slots = 1,
+                        .loc = p->loc};
+        memcpy(b.dim, p->dim, sizeof b.dim);
+        scope_add(r, p->name, p->loc, view_of_buffer(r, resolve_add_buffer(r, b)));
+    }
+}
+
+// ---- parallel ----------------------------------------------------------------------------------
+
+int resolve_group4(const Resolve *r)
+{
+    for (int i = 0; i < r->npar; i++)
+        if (r->par[i].level == LEVEL_GROUP4) return i;
+    return -1;
+}
+
+int resolve_scope_level(const Resolve *r)
+{
+    return r->npar ? r->par[r->npar - 1].level : LEVEL_BLOCK;
+}
+
+static bool by_shape(Resolve *r, const AstNode *b)
+{
+    if (b->flags & AST_F_COOPERATIVE) {
+        resolve_unsupported(r, b->loc, "cooperative kernels");
+        return false;
+    }
+    if (b->list2.n < 1 || b->list2.n > 3) {
+        resolve_error(r, b->loc, NULL, "a parallel of %d dimensions; it has 1 to 3", b->list2.n);
+        return false;
+    }
+    return !b->list.n || b->list.n == b->list2.n;
+}
+
+// Names the instances: each variable with its value and bound, and the tuple of all.
+static void define_indices(Resolve *r, const AstNode *b, const Expr *const *value,
+                           const Expr *const *bound)
+{
+    Value tuple = {.kind = VAL_LIST, .n = b->list2.n};
+    for (int i = 0; i < b->list2.n; i++) {
+        tuple.item[i] = (ListItem){value[i], bound[i]};
+        if (i >= b->list.n) continue;
+        Value v = value_index(r, value[i], DT_S32);
+        v.bound = bound[i];
+        scope_add(r, b->list.at[i]->name, b->list.at[i]->loc, v);
+    }
+    if (b->name) scope_add(r, b->name, b->loc, tuple);
+}
+
+static const char *index_name(const AstNode *b, int i, const char *otherwise)
+{
+    return i < b->list.n && b->list.at[i]->name ? b->list.at[i]->name
+           : b->name                            ? b->name
+                                                : otherwise;
+}
+
+static void inner_parallel(Resolve *r, const AstNode *s, int at);
+
+static void set_threads(Resolve *r, const AstNode *b, ParLevel *outer, int product)
+{
+    if (outer->inner && outer->inner != product)
+        resolve_error(r, b->loc, "parallels side by side share the same threads",
+                      "this parallel has %d threads, the one in line %u has %d", product,
+                      outer->inner_loc.line, outer->inner);
+    outer->inner = product;
+    outer->inner_loc = b->loc;
+}
+
+static int written_level(Resolve *r, const AstNode *b, bool leaf)
+{
+    switch (b->level) {
+    case AST_LEVEL_GROUP4: return LEVEL_GROUP4;
+    case AST_LEVEL_GROUP: return LEVEL_WARP;
+    case AST_LEVEL_THREAD: return LEVEL_THREAD;
+    case AST_LEVEL_BLOCK: return LEVEL_BLOCK;
+    case AST_LEVEL_CLUSTER: resolve_unsupported(r, b->loc, "clusters"); return -1;
+    default:
+        if (leaf) return LEVEL_THREAD;
+        resolve_error(r, b->loc, "write `: group-4` or `: group` behind the bounds",
+                      "the level of this parallel is not written");
+        return -1;
+    }
+}
+
+static bool check_nesting(Resolve *r, const AstNode *b, int level, int outer)
+{
+    if (level == LEVEL_WARP && outer == LEVEL_GROUP4) {
+        resolve_error(r, b->loc, "use `: thread` by 128", "'group' directly inside 'group-4'");
+        return false;
+    }
+    if (level > outer) return true;
+    resolve_error(r, b->loc, "the levels are, outer to inner, block, group-4, group, thread",
+                  "'%s' inside '%s'", tile_level_name[level], tile_level_name[outer]);
+    return false;
+}
+
+// The product of constant bounds; 0 after an error.
+static int inner_count(Resolve *r, const AstNode *b, i64 *n)
+{
+    i64 count = 1;
+    for (int i = 0; i < b->list2.n; i++) {
+        if (!resolve_const(r, b->list2.at[i], "the bound of an inner parallel", 1,
+                           RESOLVE_MAX_THREADS, &n[i]))
+            return 0;
+        count *= n[i];
+    }
+    if (count <= RESOLVE_MAX_THREADS) return (int)count;
+    resolve_error(r, b->loc, NULL, "%lld instances; a block has at most %d threads",
+                  (long long)count, RESOLVE_MAX_THREADS);
+    return 0;
+}
+
+static bool check_count(Resolve *r, const AstNode *b, int level, int outer, int count)
+{
+    int per = level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
+    int must = outer == LEVEL_GROUP4 ? 128 : outer == LEVEL_WARP ? 32 : 0;
+    if (level == LEVEL_THREAD && must && count != must) {
+        resolve_error(r, b->loc, NULL, "%d threads in a '%s'; it has %d", count,
+                      tile_level_name[outer], must);
+        return false;
+    }
+    if (count * per > RESOLVE_MAX_THREADS) {
+        resolve_error(r, b->loc, NULL, "%d threads; a block has at most %d", count * per,
+                      RESOLVE_MAX_THREADS);
+        return false;
+    }
+    return true;
+}
+
+// The indices of a parallel with several dimensions come from one counter, the last one fastest.
+static void split_counter(Resolve *r, const AstNode *b, const char *var, const i64 *n)
+{
+    const Expr *value[3], *bound[3], *rest = expr_var(r->x, var);
+    for (int i = b->list2.n - 1; i >= 0; i--) {
+        bound[i] = expr_const(r->x, n[i]);
+        value[i] = i ? expr_bin(r->x, EX_MOD, rest, bound[i]) : rest;
+        rest = expr_bin(r->x, EX_DIV, rest, bound[i]);
+    }
+    define_indices(r, b, value, bound);
+}
+
+static void par_body(Resolve *r, const AstNode *s, int at)
+{
+    if (at < s->list.n)
+        inner_parallel(r, s, at);
+    else
+        resolve_block(r, s->body);
+}
+
+static void inner_parallel(Resolve *r, const AstNode *s, int at)
+{
+    const AstNode *b = s->list.at[at];
+    if (b->kind != AST_PARBY || !by_shape(r, b)) return;
+    int outer = resolve_scope_level(r), level = written_level(r, b, at == s->list.n - 1);
+    i64 n[3] = {1, 1, 1};
+    if (level < 0 || !check_nesting(r, b, level, outer)) return;
+    int count = inner_count(r, b, n);
+    if (!count || !check_count(r, b, level, outer, count)) return;
+    if (r->npar == RESOLVE_MAX_PAR) return; // levels strictly descend, so this cannot be
+    TileOp *o = resolve_emit(r, TOP_PAR, b->loc);
+    o->level = (u8)level;
+    o->var = resolve_var(r, b->list2.n == 1 ? index_name(b, 0, tile_level_name[level])
+                            : tile_level_name[level][0] == 't' ? "thread"
+                                                               : "group");
+    o->hi = expr_const(r->x, count);
+    expr_set_range(r->x, o->var, 0, count - 1);
+    map_put(r->par_level, o->var, (void *)(intptr_t)(level + 1));
+    int mark = scope_push(r);
+    split_counter(r, b, o->var, n);
+    int per = level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
+    r->par[r->npar++] = (ParLevel){.level = (u8)level, .threads = per};
+    TileBlock *saved = r->at;
+    r->at = &o->body;
+    par_body(r, s, at + 1);
+    r->at = saved;
+    r->npar--;
+    scope_pop(r, mark);
+    set_threads(r, b, &r->par[r->npar - 1], count * per);
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+static bool bound_list(Resolve *r, const AstNode *a, int least, int most)
+{
+    if (a->list.n >= least && a->list.n <= most) return true;
+    resolve_error(r, a->loc, NULL, "[[%s]] takes %d to %d values, found %d", a->name, least, most,
+                  a->list.n);
+    return false;
+}
+
+static void kernel_attributes(Resolve *r, const AstNode *s)
+{
+    TileKernel *k = r->k;
+    for (int i = 0; i < s->attrs.n; i++) {
+        const AstNode *a = s->attrs.at[i];
+        i64 v[3] = {0};
+        if (a->kind != AST_ATTR || !a->name) continue;
+        if (!strcmp(a->name, "launch_bounds")) {
+            bool ok = bound_list(r, a, 1, 3);
+            for (int j = 0; ok && j < a->list.n; j++)
+                ok = a->list.at[j]->kind == AST_WILD ||
+                     resolve_const(r, a->list.at[j], "a launch bound", 0, j ? 32 : 1024, &v[j]);
+            if (ok && v[2] > 1) resolve_unsupported(r, a->list.at[2]->loc, "clusters");
+            k->max_threads = (int)v[0];
+            k->min_blocks = (int)v[1];
+            if (ok && k->max_threads && k->max_threads < k->threads)
+                resolve_error(r, a->loc, NULL, "launch_bounds allows %d threads, the block has %d",
+                              k->max_threads, k->threads);
+        } else if (!strcmp(a->name, "maxnreg")) {
+            if (bound_list(r, a, 1, 1) &&
+                resolve_const(r, a->list.at[0], "the register count of maxnreg", 1, 255, &v[0]))
+                k->maxnreg = (int)v[0];
+        } else {
+            resolve_error(r, a->loc, "launch_bounds and maxnreg exist",
+                          "unknown attribute '%s' of parallel", a->name);
+        }
+    }
+}
+
+static bool grid(Resolve *r, const AstNode *b)
+{
+    TileKernel *k = r->k;
+    const Expr *value[3], *bound[3];
+    for (int i = 0; i < b->list2.n; i++) {
+        const Expr *n = resolve_index(r, b->list2.at[i], "the bound of a parallel");
+        i64 c, lo, hi;
+        if (!n) return false;
+        if (expr_is_const(n, &c) && c <= 0) {
+            resolve_error(r, b->list2.at[i]->loc, NULL, "%lld blocks; the bound must be at least 1",
+                          (long long)c);
+            return false;
+        }
+        k->grid[i] = bound[i] = n;
+        k->grid_var[i] = resolve_var(r, index_name(b, i, "block"));
+        expr_range(r->x, n, &lo, &hi);
+        expr_set_range(r->x, k->grid_var[i], 0, MAX(MIN(hi, (i64)INT32_MAX) - 1, 0));
+        value[i] = expr_var(r->x, k->grid_var[i]);
+    }
+    k->ngrid = b->list2.n;
+    define_indices(r, b, value, bound);
+    return true;
+}
+
+static bool outermost(Resolve *r, const AstNode *s)
+{
+    const AstNode *b = s->list.at[0];
+    if (b->level == AST_LEVEL_CLUSTER) {
+        resolve_unsupported(r, b->loc, "clusters");
+        return false;
+    }
+    if (b->level != AST_LEVEL_NONE && b->level != AST_LEVEL_BLOCK) {
+        resolve_error(r, b->loc, "enclose it in `parallel b by 1 : block`",
+                      "the outermost parallel is '%s'; it must be 'block'",
+                      ast_level_name(b->level));
+        return false;
+    }
+    const Symbol *st = s->name ? scope_find(r, s->name) : NULL;
+    if (s->name && (!st || st->value.kind != VAL_OTHER)) {
+        resolve_error(r, s->loc, "declare a parameter `stream st`", "'%s' is no stream", s->name);
+        return false;
+    }
+    if (r->nkernels < MAX_KERNELS) return true;
+    resolve_unsupported(r, s->loc, "more than %d kernels in one function", MAX_KERNELS);
+    return false;
+}
+
+static void new_kernel(Resolve *r, const AstNode *s)
+{
+    TileKernel *k = ARENA_NEW(r->arena, TileKernel);
+    k->name = r->fn->name;
+    if (r->nkernels++) k->name = intern_printf(r->m->names, "%s_%d", r->fn->name, r->nkernels);
+    k->when = r->when;
+    k->loc = s->loc;
+    for (int i = 0; i < r->host->buffers.n; i++)
+        vec_push(r->arena, &k->buffers, r->host->buffers.at[i]);
+    for (int i = 0; i < r->host->scalars.n; i++)
+        vec_push(r->arena, &k->scalars, r->host->scalars.at[i]);
+    r->k = k;
+    r->frag_node.n = 0;
+    r->uses.n = k->buffers.n;
+    r->used_plain = map_new(r->arena);
+    for (int i = 0; i < k->buffers.n; i++) resolve_plain(r, k->buffers.at[i].name);
+    vec_push(r->arena, &r->fn->kernels, k);
+}
+
+static void outer_parallel(Resolve *r, const AstNode *s)
+{
+    const AstNode *b = s->list.at[0];
+    if (b->kind != AST_PARBY || !outermost(r, s) || !by_shape(r, b)) return;
+    new_kernel(r, s);
+    int mark = scope_push(r);
+    if (grid(r, b)) {
+        r->par[0] = (ParLevel){.level = LEVEL_BLOCK};
+        r->npar = 1;
+        r->at = &r->k->body;
+        par_body(r, s, 1);
+        r->at = NULL;
+        r->npar = 0;
+        r->k->threads = r->par[0].inner ? r->par[0].inner : DEFAULT_THREADS;
+        if (r->k->threads % 32)
+            resolve_unsupported(r, r->par[0].inner_loc,
+                                "a block of %d threads; multiples of 32 are", r->k->threads);
+        kernel_attributes(r, s);
+    }
+    scope_pop(r, mark);
+    r->k = r->host;
+}
+
+void resolve_parallel(Resolve *r, const AstNode *s)
+{
+    if (!s->list.n) return;
+    if (!r->at) {
+        outer_parallel(r, s);
+        return;
+    }
+    if (r->in_apply)
+        resolve_error(r, s->loc, NULL, "a parallel inside an apply");
+    else if (s->flags & AST_F_ASYNC || s->name)
+        resolve_error(r, s->loc, "only the outermost parallel is launched",
+                      "an inner parallel cannot be .async or have a stream");
+    else
+        inner_parallel(r, s, 0);
+}
+
+// ---- functions ---------------------------------------------------------------------------------
+
+static void walk(Resolve *r, const AstNode *fn)
+{
+    r->fn = ARENA_NEW(r->arena, TileFn);
+    r->plan = r->fn->plan = ARENA_NEW(r->arena, Plan);
+    r->fn->name = r->plan->name = fn->name;
+    r->fn->loc = fn->loc;
+    r->plan->options = "";
+    r->k = r->host = ARENA_NEW(r->arena, TileKernel);
+    r->host->name = fn->name;
+    r->names = map_new(r->arena);
+    r->used_plain = map_new(r->arena);
+    r->mutables = map_new(r->arena);
+    r->par_level = map_new(r->arena);
+    r->const_params = map_new(r->arena);
+    if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))
+        resolve_unsupported(r, fn->type->loc, "functions that return a value");
+    declare_params(r, fn);
+    declare_tensors(r, fn);
+    const AstNode *body = fn->body;
+    for (int i = 0; body && i < body->list.n; i++) resolve_stmt(r, body->list.at[i]);
+    scope_pop(r, 0);
+    vec_push(r->arena, &r->m->fns, r->fn);
+}
+
+// The first walk works on a module, a pool and messages of its own.
+static Map *find_shapes(const TileModule *m, const AstFile *f, const AstNode *fn)
+{
+    TileModule scratch = {.arena = m->arena,
+                          .names = m->names,
+                          .diag = diag_new(m->arena),
+                          .exprs = expr_pool_new(m->arena, m->names)};
+    Resolve r = {.m = &scratch,
+                 .arena = m->arena,
+                 .x = scratch.exprs,
+                 .diag = scratch.diag,
+                 .file = f,
+                 .first_walk = true,
+                 .acc_shapes = map_new(m->arena),
+                 .used = map_new(m->arena)};
+    walk(&r, fn);
+    return r.acc_shapes;
+}
+
+static bool declared_before(const AstFile *f, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (f->parts[i].kind == PART_TILE && f->parts[i].fn &&
+            f->parts[i].fn->name == f->parts[n].fn->name)
+            return true;
+    return false;
+}
+
+static void no_function(TileModule *m, const AstFile *f, const char *entry)
+{
+    Loc loc = {.file = f->file};
+    if (!entry) {
+        diag_error(m->diag, loc,
+                   "a tile function looks like `__co__ void f(global f32 [N] x) { ... }`",
+                   "no tile function in this file");
+        return;
+    }
+    Buf b = {0};
+    for (int i = 0; i < f->nparts; i++)
+        if (f->parts[i].kind == PART_TILE && f->parts[i].fn && f->parts[i].fn->name)
+            buf_printf(&b, "%s%s", b.n ? ", " : "the file has ", f->parts[i].fn->name);
+    diag_error(m->diag, loc, b.s, "no tile function '%s' in this file", entry);
+    buf_free(&b);
+}
+
+bool tile_from_ast(TileModule *m, const AstFile *f, const char *entry)
+{
+    int before = diag_errors(m->diag), found = 0;
+    Map *used = map_new(m->arena);
+    for (int i = 0; i < f->nparts; i++) {
+        const AstNode *fn = f->parts[i].fn;
+        if (f->parts[i].kind != PART_TILE || !fn || fn->kind != AST_FUNC || !fn->name) continue;
+        if (entry && strcmp(entry, fn->name) != 0) continue;
+        found++;
+        if (declared_before(f, i)) {
+            diag_error(m->diag, fn->loc, NULL, "a second function '%s'", fn->name);
+            continue;
+        }
+        Map *shapes = find_shapes(m, f, fn);
+        Resolve r = {.m = m,
+                     .arena = m->arena,
+                     .x = m->exprs,
+                     .diag = m->diag,
+                     .file = f,
+                     .acc_shapes = shapes,
+                     .used = used};
+        walk(&r, fn);
+    }
+    // A function that did not parse has been reported.
+    if (!found && !before) no_function(m, f, entry);
+    return diag_errors(m->diag) == before && found;
+}

@@ -1,0 +1,202 @@
+// resolve.h - shared state of the way from the syntax tree to tile IR; private to src/tile.
+//
+//   from_ast.c        functions, parameters, parallel structure    resolve_scope.c  names, emission
+//   resolve_expr.c    scalar expressions, types, conversions       resolve_math.c   arithmetic,
+//   folding resolve_view.c    shapes and views                             resolve_stmt.c
+//   statements, loops resolve_copy.c    transfers and futures                        resolve_frag.c
+//   fragments, products
+//
+// A function is walked twice: the first walk only finds the shapes of accumulators that are
+// declared without one (`acc = mma.fill.f32 0.0f`); its messages and its output are dropped.
+#ifndef BATON_TILE_RESOLVE_H
+#define BATON_TILE_RESOLVE_H
+
+#include "from_ast.h"
+
+enum { RESOLVE_MAX_LIST = 8, RESOLVE_MAX_PAR = 8, RESOLVE_MAX_THREADS = 1024 };
+
+// What an expression or a name means.
+typedef enum {
+    VAL_NONE,   // an error was reported; stay silent
+    VAL_SCALAR, // a number or bool
+    VAL_LIST,   // tuple or shape
+    VAL_VIEW,   // a tile in memory
+    VAL_ARRAY,  // an array of shared buffers, not yet indexed: `buffer`
+    VAL_FRAG,   // a fragment, or (slot < 0) an array of them
+    VAL_OTHER,  // known to the language, unusable here: event, stream; `what` names it
+} ValueKind;
+
+typedef struct {
+    const Expr *index, *bound; // value; exclusive upper bound or NULL
+} ListItem;
+
+typedef struct {
+    u8 kind;    // ValueKind
+    DType type; // scalar; element type of views and fragments
+    // VAL_SCALAR: `index` when it is an integer (or 0/1) expression, else `x`.
+    const Expr *index, *bound; // bound: exclusive upper bound of a bounded integer, or NULL
+    const TExpr *x;
+    bool literal; // written as a constant: converts without a warning if exact
+    // VAL_LIST
+    bool shape; // [a, b] and .span; else {a, b}
+    int n;
+    ListItem item[RESOLVE_MAX_LIST];
+    // VAL_VIEW, VAL_ARRAY, VAL_FRAG
+    TileView view;
+    int buffer, count[2], ncount; // VAL_ARRAY: extents of the array
+    int frag, slot;
+    const char *what;
+} Value;
+
+typedef struct Symbol Symbol;
+struct Symbol {
+    const char *name;
+    Symbol *hidden; // symbol of the same name further out
+    int depth;      // of its scope
+    int loop_depth; // loops around its declaration
+    Loc loc;
+    Value value;
+    bool mutable;
+    int scalar;    // index of its TileScalar, -1
+    bool with_var; // of `with`: a foreach may iterate it
+    // data futures
+    bool is_future, async, waited;
+    int future;
+}; // `waited` also becomes true where a wait was refused
+
+typedef struct { // an enclosing `parallel` inside the kernel, or its block level
+    u8 level;    // TileLevel
+    int threads; // of one instance
+    int inner;   // thread product of its inner parallels, 0: none seen yet
+    Loc inner_loc;
+} ParLevel;
+
+typedef struct { // what the first walk found for an accumulator
+    i64 rows, cols;
+} AccShape;
+
+typedef struct {                // kept per shared buffer, for messages
+    Loc swizzle_loc, plain_loc; // first copy with and without a swizzle; line 0: none
+    Symbol *pending;            // async copy into it that was not waited for
+} BufferUse;
+
+typedef struct Resolve Resolve;
+struct Resolve {
+    TileModule *m;
+    Arena *arena;
+    ExprPool *x;
+    Diag *diag;
+    const AstFile *file;
+    TileFn *fn;
+    Plan *plan;
+    TileKernel *k; // on the host level one that only has the parameters' buffers
+    TileKernel *host;
+    TileBlock *at;                  // where operations go; NULL on the host level
+    VEC(const AstNode *) frag_node; // declaration of each fragment of the kernel
+    bool first_walk;
+    Map *acc_shapes; // declaring AstNode -> AccShape
+
+    Map *names;            // interned name -> Symbol, innermost
+    VEC(Symbol *) symbols; // all visible, outermost first
+    int depth, loop_depth;
+    Map *used;           // '%' names of the module: how many
+    Map *used_plain;     // buffers, fragments, futures of the kernel: how many
+    Map *mutables;       // '%' names that change -> non-NULL
+    Map *par_level;      // '%' names of inner parallel variables -> TileLevel + 1
+    VEC(BufferUse) uses; // per buffer of the kernel
+
+    ParLevel par[RESOLVE_MAX_PAR];
+    int npar;
+    const Expr *when; // host-level condition around us, or NULL
+    int nkernels;
+
+    Map *const_params; // names of parameters that the kernel may not write
+    bool is_target;    // the element being resolved is assigned to, not read
+
+    // inside apply
+    bool in_apply;
+    int apply_frag;
+    const Expr *apply_var[2];
+    int apply_rank;
+};
+
+// ---- resolve_scope.c
+int scope_push(Resolve *r); // returns the mark for scope_pop
+void scope_pop(Resolve *r, int mark);
+Symbol *scope_find(const Resolve *r, const char *name);
+Symbol *scope_add(Resolve *r, const char *name, Loc loc, Value v); // reports a second declaration
+const char *resolve_var(Resolve *r, const char *name);             // unique '%' name
+const char *resolve_plain(Resolve *r, const char *name); // unique name of a buffer or fragment
+TileOp *resolve_emit(Resolve *r, TileOpcode op, Loc loc);
+int resolve_new_scalar(Resolve *r, const char *name, DType type, Loc loc);
+void resolve_error(Resolve *r, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
+void resolve_warning(Resolve *r, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
+void resolve_unsupported(Resolve *r, Loc loc, const char *fmt, ...) PRINTF_LIKE(3, 4);
+const char *resolve_text(Resolve *r, const Expr *e); // for messages
+void resolve_type_range(Resolve *r, const char *var, DType type);
+bool resolve_uses_mutable(const Resolve *r, const Expr *e);
+int resolve_expr_level(const Resolve *r, const Expr *e); // innermost TileLevel that e depends on
+bool resolve_host_only(const Resolve *r, const Expr *e); // only plan symbols
+
+// ---- resolve_expr.c
+Value resolve_expr(Resolve *r, const AstNode *e);
+Value value_none(void);
+Value value_index(Resolve *r, const Expr *e, DType t);
+Value value_texpr(const TExpr *x);
+const TExpr *value_tree(Resolve *r, const Value *v, Loc loc); // any scalar as a TExpr
+// Integer as an Expr that does not change later (a run-time value goes to a scalar first); NULL
+// after an error. `what` names its role in messages ("a bound of foreach").
+const Expr *resolve_index(Resolve *r, const AstNode *e, const char *what);
+const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc);
+const Expr *value_to_index(Resolve *r, Value v, Loc loc, const char *what);
+bool resolve_const(Resolve *r, const AstNode *e, const char *what, i64 lo, i64 hi, i64 *out);
+Value resolve_convert(Resolve *r, Value v, DType to, Loc loc); // implicit conversion
+const TExpr *resolve_condition(Resolve *r, const AstNode *e, const Expr **index);
+Value resolve_cast(Resolve *r, Value v, DType to, Loc loc); // explicit conversion
+const char *value_describe(Resolve *r, const Value *v);
+
+// ---- resolve_math.c
+Value math_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc);
+Value math_unary(Resolve *r, AstOp op, Value a, Loc loc);
+Value math_select(Resolve *r, Value c, Value a, Value b, Loc loc);
+Value math_call(Resolve *r, const AstNode *e); // `__exp2f(..)` and its kin
+double math_round(DType t, double v);          // to the nearest value of t
+
+// ---- resolve_view.c
+Value resolve_view(Resolve *r, const AstNode *e);                           // AST_VIEW
+Value resolve_index_of(Resolve *r, const AstNode *e);                       // AST_INDEX
+Value resolve_element(Resolve *r, const AstNode *e);                        // AST_AT
+Value resolve_member(Resolve *r, const AstNode *e);                         // AST_MEMBER
+Value resolve_extent(Resolve *r, Value list, const AstList *args, Loc loc); // x(i)
+Value view_of_buffer(Resolve *r, int buffer);
+Value view_span(Resolve *r, const Value *v, Loc loc);
+bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *out);
+void view_used(Resolve *r, const TileView *v, bool write, Loc loc); // marks parameters in / out
+const char *view_text(Resolve *r, const Value *v);                  // "bf16 [128, 64]"
+
+// ---- resolve_stmt.c
+void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
+void resolve_stmt(Resolve *r, const AstNode *s);
+void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v);
+void resolve_buffer_decl(Resolve *r, const AstNode *s);
+
+// ---- resolve_copy.c
+void resolve_copy(Resolve *r, const AstNode *s);
+void resolve_wait(Resolve *r, const AstNode *s);
+void resolve_pending(Resolve *r, const TileView *v, Loc loc); // error when its copy is in flight
+int resolve_add_buffer(Resolve *r, TileBuffer b);
+
+// ---- resolve_frag.c
+void resolve_frag_decl(Resolve *r, const AstNode *s);
+void resolve_mma(Resolve *r, const AstNode *s);
+void resolve_apply(Resolve *r, const AstNode *s);
+void resolve_reduce(Resolve *r, const AstNode *s);
+void resolve_frag_copy(Resolve *r, const AstNode *s);
+bool frag_element(Resolve *r, const Value *frag, const AstNode *at, u8 *which);
+
+// ---- from_ast.c
+void resolve_parallel(Resolve *r, const AstNode *s); // inside a kernel
+int resolve_group4(const Resolve *r);                // index in par, or -1
+int resolve_scope_level(const Resolve *r);           // TileLevel of the innermost parallel
+
+#endif

@@ -1,0 +1,351 @@
+// resolve_copy.c - transfers between memories, the futures that they make, and the rules of both.
+//
+// A shared buffer has one swizzle: that of the copies which fill it. What is known about each
+// buffer of the kernel stands in r->uses.
+#include "resolve.h"
+
+enum { TMA_BOX_MAX = 256 };
+
+int resolve_add_buffer(Resolve *r, TileBuffer b)
+{
+    b.name = resolve_plain(r, b.name);
+    vec_push(r->arena, &r->k->buffers, b);
+    vec_push(r->arena, &r->uses, (BufferUse){0});
+    return r->k->buffers.n - 1;
+}
+
+void resolve_pending(Resolve *r, const TileView *v, Loc loc)
+{
+    if (v->buffer < 0 || v->buffer >= r->uses.n) return;
+    Symbol *s = r->uses.at[v->buffer].pending;
+    if (!s || s->waited) return;
+    resolve_error(r, loc, arena_printf(r->arena, "write `wait %s` first", s->name),
+                  "'%s' is used while the copy '%s' into it is in flight",
+                  r->k->buffers.at[v->buffer].name, s->name);
+    s->waited = true; // once is enough
+}
+
+// ---- rules -------------------------------------------------------------------------------------
+
+typedef struct {
+    const AstNode *s;
+    Value src, dst;
+    bool src_shared, dst_shared, tma, async;
+} Transfer;
+
+static bool is_shared(const Resolve *r, const Value *v)
+{
+    return r->k->buffers.at[v->view.buffer].kind == TB_SHARED;
+}
+
+static bool check_direction(Resolve *r, const Transfer *t)
+{
+    const AstNode *s = t->s;
+    if (!t->src_shared && !t->dst_shared) {
+        resolve_error(r, s->loc, "go through shared memory: `x = dma.copy src => shared;`",
+                      "a copy from global to global memory");
+        return false;
+    }
+    if (t->tma && t->src_shared == t->dst_shared) {
+        resolve_error(r, s->loc, "dma.copy can",
+                      "tma copies between global and shared memory only");
+        return false;
+    }
+    if (s->op == XFER_TMA_LOAD && !t->dst_shared) {
+        resolve_error(r, s->loc, "`tma.copy` goes in both directions",
+                      "tma.load goes from global to shared memory only");
+        return false;
+    }
+    if (t->async && (t->src_shared || !t->dst_shared)) {
+        resolve_error(r, s->loc, "leave out .async",
+                      "an asynchronous copy goes from global to shared memory only");
+        return false;
+    }
+    if (s->evict != EVICT_NONE && s->op != XFER_TMA_LOAD) {
+        resolve_error(r, s->loc, "tma.load takes it",
+                      "an eviction hint on a transfer that is no tma.load");
+        return false;
+    }
+    return true;
+}
+
+// Element counts per dimension: equal, or (dma) the source smaller.
+static bool check_shapes(Resolve *r, const Transfer *t)
+{
+    const AstNode *s = t->s;
+    const TileView *a = &t->src.view, *b = &t->dst.view;
+    if (t->src.type != t->dst.type) {
+        resolve_error(r, s->loc, "a copy does not convert; equal element types are required",
+                      "a copy from %s to %s", dtype_name[t->src.type], dtype_name[t->dst.type]);
+        return false;
+    }
+    if (a->rank != b->rank) {
+        resolve_error(r, s->loc, "`.sqz()` drops dimensions of extent 1",
+                      "the source has rank %d (%s), the destination rank %d (%s)", a->rank,
+                      view_text(r, &t->src), b->rank, view_text(r, &t->dst));
+        return false;
+    }
+    for (int i = 0; i < a->rank; i++) {
+        const Expr *x = a->extent[a->dim[i]], *y = b->extent[b->dim[i]];
+        if (x == y) continue;
+        i64 lo, hi;
+        bool bounded = expr_range(r->x, expr_sub(r->x, y, x), &lo, &hi);
+        bool differ = (lo != INT64_MIN && lo > 0) || (hi != INT64_MAX && hi < 0);
+        if (!t->tma && lo != INT64_MIN && lo >= 0 && x->op != EX_CONST) continue; // a shorter tail
+        if (!bounded || !differ || lo != hi) {
+            if (resolve_host_only(r, x) && resolve_host_only(r, y) && !(bounded && differ)) {
+                PlanCheck c = {
+                    expr_bin(r->x, EX_EQ, x, y),
+                    arena_printf(r->arena, "%s == %s", resolve_text(r, x), resolve_text(r, y)),
+                    s->loc};
+                vec_push(r->arena, &r->plan->checks, c);
+                continue;
+            }
+        }
+        resolve_error(r, s->loc, "both sides need equal shapes",
+                      "dimension %d has extent %s in the source and %s in the destination", i,
+                      resolve_text(r, x), resolve_text(r, y));
+        return false;
+    }
+    return true;
+}
+
+static bool check_tma(Resolve *r, const Transfer *t)
+{
+    const Value *g = t->src_shared ? &t->dst : &t->src, *s = t->src_shared ? &t->src : &t->dst;
+    Loc loc = t->s->loc;
+    i64 n = 0, bytes = dtype_bytes[g->type];
+    for (int i = 0; i < g->view.rank; i++) {
+        const Expr *e = g->view.extent[g->view.dim[i]];
+        if (expr_is_const(e, &n)) continue;
+        resolve_error(r, loc, "cut tiles of constant extents, or use dma.copy",
+                      "a tma copy needs a box of constant extents; this one is %s",
+                      view_text(r, g));
+        return false;
+    }
+    int last = r->k->buffers.at[g->view.buffer].rank - 1;
+    if (!g->view.rank || g->view.dim[g->view.rank - 1] != last || n * bytes % 16) {
+        resolve_error(r, loc, "use dma.copy for other tiles",
+                      "the rows of a tma box are whole multiples of 16 bytes of the last "
+                      "dimension; these have %lld bytes",
+                      g->view.rank && g->view.dim[g->view.rank - 1] == last ? (long long)(n * bytes)
+                                                                            : (long long)bytes);
+        return false;
+    }
+    // One thread issues the load: its place may not depend on who executes the statement.
+    if (t->src_shared) return true;
+    for (int d = 0; d <= last; d++) {
+        int level = resolve_expr_level(r, g->view.origin[d]);
+        if (level == LEVEL_BLOCK) continue;
+        resolve_error(r, loc, "load the tile of the whole block and let each part read its own",
+                      "the source of a tma load depends on a '%s' index", tile_level_name[level]);
+        return false;
+    }
+    (void)s;
+    return true;
+}
+
+// The layout that the copy gives to its shared side.
+static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
+{
+    const AstNode *s = t->s;
+    *out = s->swizzle == 128  ? SL_SWZ128
+           : s->swizzle == 64 ? SL_SWZ64
+           : s->swizzle == 32 ? SL_SWZ32
+                              : SL_ROW;
+    const Value *shared = t->dst_shared ? &t->dst : &t->src;
+    int id = shared->view.buffer;
+    TileBuffer *b = &r->k->buffers.at[id];
+    BufferUse *use = &r->uses.at[id];
+    bool fills = t->dst_shared && !t->src_shared;
+    if (*out == SL_ROW) {
+        if (fills && use->swizzle_loc.line) {
+            resolve_error(
+                r, s->loc,
+                arena_printf(r->arena, "write `.swiz<%d>` here too", smem_layout[b->layout].span),
+                "'%s' is filled without a swizzle here and with one in line %u", b->name,
+                use->swizzle_loc.line);
+            return false;
+        }
+        if (fills && !use->plain_loc.line) use->plain_loc = s->loc;
+        return true;
+    }
+    i64 cols = 0;
+    expr_is_const(b->dim[b->rank - 1], &cols);
+    int span = smem_layout[*out].span;
+    if (cols * dtype_bytes[b->type] % span || !cols) {
+        resolve_error(
+            r, s->loc, NULL,
+            "swizzle %d needs rows of a multiple of %d bytes; '%s' has rows of %lld bytes", span,
+            span, b->name, (long long)(cols * dtype_bytes[b->type]));
+        return false;
+    }
+    Loc other = use->swizzle_loc.line ? use->swizzle_loc : use->plain_loc;
+    if ((use->swizzle_loc.line && b->layout != *out) || use->plain_loc.line) {
+        resolve_error(r, s->loc, "one buffer has one swizzle",
+                      "'%s' gets swizzle %d here, but %s in line %u", b->name, span,
+                      use->swizzle_loc.line ? "another one" : "none", other.line);
+        return false;
+    }
+    if (!use->swizzle_loc.line) use->swizzle_loc = s->loc;
+    b->layout = *out;
+    return true;
+}
+
+// ---- destinations ------------------------------------------------------------------------------
+
+// `x = dma.copy src => shared`: the buffer that the copy fills.
+static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Value *out)
+{
+    if (s->storage != STOR_SHARED) {
+        resolve_unsupported(r, s->loc, "`=> %s`", ast_storage_name(s->storage));
+        return false;
+    }
+    if (!s->name) {
+        resolve_error(r, s->loc, "write `x = dma.copy src => shared;`",
+                      "a copy into new shared memory needs a name");
+        return false;
+    }
+    TileBuffer b = {.name = s->name,
+                    .kind = TB_SHARED,
+                    .type = src->type,
+                    .rank = src->view.rank,
+                    .param = -1,
+                    .slots = 1,
+                    .loc = s->loc};
+    for (int i = 0; i < b.rank; i++) {
+        i64 n;
+        b.dim[i] = src->view.extent[src->view.dim[i]];
+        if (expr_is_const(b.dim[i], &n) && n > 0) continue;
+        resolve_error(r, s->value->loc, "cut a tile: `.subspan(64, 64).at(i, j)`",
+                      "a shared buffer needs constant extents; the source is %s",
+                      view_text(r, src));
+        return false;
+    }
+    *out = view_of_buffer(r, resolve_add_buffer(r, b));
+    return true;
+}
+
+static bool refuse_later(Resolve *r, const AstNode *s)
+{
+    static const char *const ops[] = {[XFER_DMA_PAD] = "dma.pad",
+                                      [XFER_DMA_TRANSP] = "dma.transp",
+                                      [XFER_ANY] = "placeholder futures (`.any`)"};
+    const char *what = s->op < COUNT(ops) ? ops[s->op] : NULL;
+    if (s->flags & AST_F_MULTICAST) what = ".multicast";
+    if (s->flags & AST_F_SPARSE) what = ".sp on a transfer";
+    if (s->promote) what = ".promote";
+    if (s->list3.n) what = "`after` on a transfer";
+    if (s->target && s->target->kind == AST_CALL && s->target->flags & AST_F_BUILTIN)
+        what = "select as a destination";
+    if (what) resolve_unsupported(r, s->loc, "%s", what);
+    return what != NULL;
+}
+
+static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
+{
+    *t = (Transfer){.s = s, .async = s->flags & AST_F_ASYNC, .tma = s->op != XFER_DMA_COPY};
+    if (refuse_later(r, s)) return false;
+    if (!r->at) {
+        resolve_error(r, s->loc, NULL, "a transfer can only stand inside `parallel`");
+        return false;
+    }
+    if (r->in_apply) {
+        resolve_error(r, s->loc, "put it before or behind the apply", "a transfer inside an apply");
+        return false;
+    }
+    if (t->async && !s->name) {
+        resolve_error(r, s->loc, "write `f = tma.load.async ...; wait f;`",
+                      "an asynchronous copy needs a name to wait for");
+        return false;
+    }
+    if (!resolve_need_view(r, s->value, "the source of a transfer", &t->src)) return false;
+    if (s->target ? !resolve_need_view(r, s->target, "the destination of a transfer", &t->dst)
+                  : !implicit_buffer(r, s, &t->src, &t->dst))
+        return false;
+    t->src_shared = is_shared(r, &t->src);
+    t->dst_shared = is_shared(r, &t->dst);
+    return check_direction(r, t) && check_shapes(r, t) && (!t->tma || check_tma(r, t));
+}
+
+void resolve_copy(Resolve *r, const AstNode *s)
+{
+    Transfer t;
+    SmemLayout swizzle;
+    if (!prepare(r, s, &t) || !apply_swizzle(r, &t, &swizzle)) {
+        if (s->name) scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    resolve_pending(r, &t.src.view, s->value->loc);
+    if (s->target) resolve_pending(r, &t.dst.view, s->target->loc);
+    view_used(r, &t.src.view, false, s->value->loc);
+    view_used(r, &t.dst.view, true, s->target ? s->target->loc : s->loc);
+    TileOp *o = resolve_emit(r, TOP_COPY, s->loc);
+    o->dst = t.dst.view;
+    o->src = t.src.view;
+    o->engine = t.tma ? ENGINE_TMA : ENGINE_DMA;
+    o->hint = s->evict == EVICT_FIRST  ? HINT_EVICT_FIRST
+              : s->evict == EVICT_LAST ? HINT_EVICT_LAST
+                                       : HINT_NONE;
+    o->swizzle = swizzle;
+    if (!s->name) return;
+    Symbol *f = scope_add(r, s->name, s->loc, t.dst);
+    if (!f) return;
+    f->is_future = true;
+    f->async = t.async;
+    if (!t.async) return;
+    o->future = f->future = r->k->futures.n;
+    vec_push(r->arena, &r->k->futures, resolve_plain(r, s->name));
+    r->uses.at[t.dst.view.buffer].pending = f;
+}
+
+// ---- wait --------------------------------------------------------------------------------------
+
+static void wait_one(Resolve *r, const AstNode *ref)
+{
+    if (ref->kind == AST_ERROR) return;
+    const AstNode *base = ref;
+    while (base->kind == AST_INDEX || base->kind == AST_AT) base = base->value;
+    Symbol *s = base->kind == AST_NAME ? scope_find(r, base->name) : NULL;
+    if (!s) {
+        Value v = resolve_expr(r, base);
+        if (v.kind != VAL_NONE)
+            resolve_error(r, ref->loc, NULL, "wait needs a future, found %s",
+                          value_describe(r, &v));
+        return;
+    }
+    if (s->value.kind == VAL_NONE) return;
+    if (!s->is_future || base != ref) {
+        resolve_error(r, ref->loc, NULL, "wait needs a future, found %s",
+                      value_describe(r, &s->value));
+        return;
+    }
+    if (!s->async) {
+        resolve_error(r, ref->loc, "leave the wait out, or make the copy .async",
+                      "the copy '%s' is not asynchronous; there is nothing to wait for", s->name);
+        return;
+    }
+    if (s->waited) {
+        resolve_error(r, ref->loc, NULL, "'%s' is waited for a second time", s->name);
+        return;
+    }
+    if (r->loop_depth > s->loop_depth) {
+        resolve_error(r, ref->loc, "wait in front of the loop",
+                      "'%s' starts once but this wait stands in a loop", s->name);
+        s->waited = true;
+        return;
+    }
+    s->waited = true;
+    TileOp *o = resolve_emit(r, TOP_WAIT, ref->loc);
+    o->future = s->future;
+}
+
+void resolve_wait(Resolve *r, const AstNode *s)
+{
+    if (!r->at || r->in_apply) {
+        resolve_error(r, s->loc, NULL,
+                      r->at ? "a wait inside an apply" : "wait can only stand inside `parallel`");
+        return;
+    }
+    for (int i = 0; i < s->list.n; i++) wait_one(r, s->list.at[i]);
+}

@@ -1,0 +1,586 @@
+// resolve_frag.c - fragments: declarations, apply, reductions, matrix products and their stores.
+//
+// A fragment belongs to the warpgroup that encloses it. An accumulator may be declared without a
+// shape; the first walk over the function records the shape that its product gives it.
+#include "resolve.h"
+
+#include <string.h>
+
+enum { MMA_ROWS = 64, MMA_COLS_MAX = 256, FRAG_MAX_ELEMENTS = 64 * 512, FRAG_MAX_SLOTS = 16 };
+
+// ---- declarations ------------------------------------------------------------------------------
+
+static bool need_group4(Resolve *r, Loc loc, const char *what)
+{
+    if (!r->at) {
+        resolve_error(r, loc, NULL, "%s can only stand inside `parallel`", what);
+        return false;
+    }
+    if (resolve_group4(r) >= 0) return true;
+    resolve_error(r, loc, "enclose it in `parallel g by 1 : group-4`",
+                  "%s needs a warpgroup of 128 threads", what);
+    return false;
+}
+
+static int add_frag(Resolve *r, const AstNode *decl, const char *name, TileFrag f)
+{
+    f.name = resolve_plain(r, name);
+    f.level = LEVEL_GROUP4;
+    vec_push(r->arena, &r->k->frags, f);
+    vec_push(r->arena, &r->frag_node, decl);
+    return r->k->frags.n - 1;
+}
+
+static void define_frag(Resolve *r, const char *name, Loc loc, int frag)
+{
+    const TileFrag *f = &r->k->frags.at[frag];
+    Value v = {.kind = VAL_FRAG, .type = f->type, .frag = frag, .slot = f->slots > 1 ? -1 : 0};
+    scope_add(r, name, loc, v);
+}
+
+static void emit_fill(Resolve *r, int frag, int slot, Value v, Loc loc)
+{
+    v = resolve_convert(r, v, r->k->frags.at[frag].type, loc);
+    if (v.kind == VAL_NONE) return;
+    TileOp *o = resolve_emit(r, TOP_FILL, loc);
+    o->frag = frag;
+    o->frag_slot = slot;
+    o->value = value_tree(r, &v, loc);
+}
+
+static void fill_all(Resolve *r, int frag, const AstNode *value)
+{
+    Value v = resolve_expr(r, value);
+    for (int s = 0; s < r->k->frags.at[frag].slots; s++) emit_fill(r, frag, s, v, value->loc);
+}
+
+// The shape of an accumulator that is declared without one, from the first walk.
+static void take_shape(Resolve *r, const AstNode *decl, TileFrag *f)
+{
+    const AccShape *s = map_get(r->acc_shapes, decl);
+    f->rank = 2;
+    if (s) {
+        f->dim[0] = s->rows;
+        f->dim[1] = s->cols;
+    } else if (!r->first_walk) {
+        resolve_error(r, decl->loc,
+                      "use it as the accumulator of an mma, or declare `frag f32 [64, N]`",
+                      "cannot infer the shape of this accumulator");
+    }
+}
+
+static bool frag_type(Resolve *r, const AstNode *type, DType *out)
+{
+    if (type->dtype < 0) {
+        resolve_unsupported(r, type->loc, "fragments of type '%s'", type->name);
+        return false;
+    }
+    *out = (DType)type->dtype;
+    if (*out != DT_F64 && *out != DT_BOOL && dtype_bytes[*out] <= 4) return true;
+    resolve_unsupported(r, type->loc, "fragments of type '%s'", type->name);
+    return false;
+}
+
+static bool frag_dims(Resolve *r, const AstNode *type, TileFrag *f)
+{
+    f->rank = type->list.n;
+    if (f->rank < 1 || f->rank > 2) {
+        resolve_error(r, type->loc, NULL, "a fragment of rank %d; it has 1 or 2 dimensions",
+                      f->rank);
+        return false;
+    }
+    for (int i = 0; i < f->rank; i++)
+        if (!resolve_const(r, type->list.at[i], "the extent of a fragment", 1, 65536, &f->dim[i]))
+            return false;
+    if (f->rank == 2 && f->dim[0] * f->dim[1] > FRAG_MAX_ELEMENTS) {
+        resolve_error(
+            r, type->loc, NULL,
+            "a fragment of %lld elements does not fit in the registers of a warpgroup (%d)",
+            (long long)(f->dim[0] * f->dim[1]), FRAG_MAX_ELEMENTS);
+        return false;
+    }
+    return true;
+}
+
+static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f)
+{
+    f->slots = 1;
+    if (s->list.n > 1) {
+        resolve_unsupported(r, s->loc, "arrays of fragments with two dimensions");
+        return false;
+    }
+    i64 n = 1;
+    if (s->list.n &&
+        !resolve_const(r, s->list.at[0], "the length of a fragment array", 1, FRAG_MAX_SLOTS, &n))
+        return false;
+    f->slots = (int)n;
+    return true;
+}
+
+void resolve_frag_decl(Resolve *r, const AstNode *s)
+{
+    TileFrag f = {.type = DT_F32, .loc = s->loc};
+    bool shaped = s->type && s->type->flags & AST_F_SPANNED;
+    bool ok = need_group4(r, s->loc, "a fragment") &&
+              (!s->type || frag_type(r, s->type, &f.type)) &&
+              (!shaped || frag_dims(r, s->type, &f)) && frag_slots(r, s, &f);
+    if (ok && s->type && s->type->flags & AST_F_AUTO_DIMS) {
+        resolve_unsupported(r, s->type->loc, "`[auto]` dimensions");
+        ok = false;
+    }
+    if (!ok) {
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    if (!shaped) take_shape(r, s, &f);
+    int frag = add_frag(r, s, s->name, f);
+    if (s->value) fill_all(r, frag, s->value);
+    define_frag(r, s->name, s->loc, frag);
+}
+
+// An expression that must name one fragment.
+static bool need_frag(Resolve *r, const AstNode *e, const char *what, Value *out)
+{
+    *out = resolve_expr(r, e);
+    if (out->kind == VAL_NONE) return false;
+    if (out->kind == VAL_FRAG && out->slot >= 0) return true;
+    resolve_error(r, e->loc, NULL, "%s must be a fragment, found %s", what, value_describe(r, out));
+    return false;
+}
+
+static const char *frag_text(Resolve *r, const TileFrag *f)
+{
+    if (f->rank == 1)
+        return arena_printf(r->arena, "%s [%lld]", dtype_name[f->type], (long long)f->dim[0]);
+    return arena_printf(r->arena, "%s [%lld, %lld]", dtype_name[f->type], (long long)f->dim[0],
+                        (long long)f->dim[1]);
+}
+
+// ---- apply -------------------------------------------------------------------------------------
+
+// Which apply variable indexes each dimension of the fragment.
+bool frag_element(Resolve *r, const Value *frag, const AstNode *e, u8 *which)
+{
+    const TileFrag *f = &r->k->frags.at[frag->frag];
+    which[0] = 0;
+    which[1] = 1;
+    if (!r->in_apply) {
+        resolve_error(r, e->loc, "write `apply {i, j} in x.span { x.at(i, j) = ...; }`",
+                      "an element of the fragment '%s' can only be used inside apply", f->name);
+        return false;
+    }
+    if (e->list.n != f->rank) {
+        resolve_error(r, e->loc, NULL, "'%s' has rank %d, found %d ind%s", f->name, f->rank,
+                      e->list.n, e->list.n == 1 ? "ex" : "ices");
+        return false;
+    }
+    const TileFrag *over = &r->k->frags.at[r->apply_frag];
+    for (int i = 0; i < f->rank; i++) {
+        Value v = resolve_expr(r, e->list.at[i]);
+        if (v.kind == VAL_NONE) return false;
+        int var = -1;
+        for (int k = 0; k < r->apply_rank; k++)
+            if (v.kind == VAL_SCALAR && v.index && v.index == r->apply_var[k]) var = k;
+        if (var < 0 || (f->rank == 2 && var != i)) {
+            resolve_error(r, e->list.at[i]->loc,
+                          "a thread holds only its own elements of a fragment",
+                          "a fragment of rank %d is indexed with %s", f->rank,
+                          f->rank == 2 ? "both variables of the apply, in their order"
+                                       : "a variable of the apply");
+            return false;
+        }
+        if (f->dim[i] && over->dim[var] && f->dim[i] != over->dim[var]) {
+            resolve_error(r, e->list.at[i]->loc, NULL,
+                          "'%s' is %s, but the apply runs over %lld here", f->name, frag_text(r, f),
+                          (long long)over->dim[var]);
+            return false;
+        }
+        which[i] = (u8)var;
+    }
+    return true;
+}
+
+static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 extent)
+{
+    const Expr *e = expr_var(r->x, var);
+    expr_set_range(r->x, var, 0, extent ? extent - 1 : FRAG_MAX_ELEMENTS);
+    r->apply_var[r->apply_rank++] = e;
+    Value v = value_index(r, e, DT_S32);
+    v.bound = extent ? expr_const(r->x, extent) : NULL;
+    scope_add(r, name->name, name->loc, v);
+}
+
+void resolve_apply(Resolve *r, const AstNode *s)
+{
+    Value v;
+    if (!need_group4(r, s->loc, "apply") || !need_frag(r, s->value, "what apply runs over", &v))
+        return;
+    const TileFrag *f = &r->k->frags.at[v.frag];
+    if (r->in_apply) {
+        resolve_error(r, s->loc, NULL, "an apply inside an apply");
+        return;
+    }
+    if (s->list.n != f->rank) {
+        resolve_error(r, s->loc, NULL, "apply has %d variable%s, but '%s' has rank %d", s->list.n,
+                      s->list.n == 1 ? "" : "s", f->name, f->rank);
+        return;
+    }
+    TileOp *o = resolve_emit(r, TOP_APPLY, s->loc);
+    o->frag = v.frag;
+    o->frag_slot = v.slot;
+    int mark = scope_push(r);
+    r->in_apply = true;
+    r->apply_frag = v.frag;
+    r->apply_rank = 0;
+    o->var = resolve_var(r, s->list.at[0]->name);
+    apply_var(r, s->list.at[0], o->var, f->dim[0]);
+    if (f->rank == 2) {
+        o->var2 = resolve_var(r, s->list.at[1]->name);
+        apply_var(r, s->list.at[1], o->var2, r->k->frags.at[v.frag].dim[1]);
+    }
+    TileBlock *saved = r->at;
+    r->at = &o->body;
+    resolve_block(r, s->body);
+    r->at = saved;
+    r->in_apply = false;
+    scope_pop(r, mark);
+}
+
+// ---- reductions and copies ---------------------------------------------------------------------
+
+void resolve_reduce(Resolve *r, const AstNode *s)
+{
+    bool all = s->kind == AST_ALL_REDUCE;
+    const char *name = all ? "all_reduce_sum" : s->op == AST_OP_MAX ? "reduce_max" : "reduce_sum";
+    if (!need_group4(r, s->loc, name)) return;
+    if (r->in_apply) {
+        resolve_error(r, s->loc, "put it behind the apply", "%s inside an apply", name);
+        return;
+    }
+    if (s->list.n != (all ? 1 : 3)) {
+        resolve_error(r, s->loc, NULL, "%s takes %d argument%s, found %d", name, all ? 1 : 3,
+                      all ? "" : "s", s->list.n);
+        return;
+    }
+    Value dst, src;
+    if (!need_frag(r, s->list.at[0], "what is reduced into", &dst)) return;
+    const TileFrag *d = &r->k->frags.at[dst.frag];
+    if (d->rank != 1) {
+        resolve_error(r, s->list.at[0]->loc, NULL,
+                      "%s reduces into a fragment of rank 1; '%s' is %s", name, d->name,
+                      frag_text(r, d));
+        return;
+    }
+    i64 axis = 1;
+    if (!all) {
+        if (!need_frag(r, s->list.at[1], "what is reduced", &src) ||
+            !resolve_const(r, s->list.at[2], "the dimension of the reduction", 0, 1, &axis))
+            return;
+        const TileFrag *f = &r->k->frags.at[src.frag];
+        if (f->rank != 2 || f->type != d->type ||
+            (f->dim[0] && f->dim[axis == 1 ? 0 : 1] != d->dim[0])) {
+            resolve_error(r, s->list.at[1]->loc, NULL,
+                          "%s over dimension %d of '%s' (%s) does not fit into '%s' (%s)", name,
+                          (int)axis, f->name, frag_text(r, f), d->name, frag_text(r, d));
+            return;
+        }
+    }
+    if (d->type != DT_F32) {
+        resolve_unsupported(r, s->list.at[0]->loc, "%s of %s", name, dtype_name[d->type]);
+        return;
+    }
+    TileOp *o = resolve_emit(r, TOP_REDUCE, s->loc);
+    TileReduce kind = all ? REDUCE_ALL_SUM : s->op == AST_OP_MAX ? REDUCE_MAX : REDUCE_SUM;
+    o->frag = dst.frag;
+    o->frag_slot = dst.slot;
+    o->frag2 = all ? dst.frag : src.frag;
+    o->frag2_slot = all ? dst.slot : src.slot;
+    o->imm = (i64)kind * 2 + axis;
+}
+
+void resolve_frag_copy(Resolve *r, const AstNode *s)
+{
+    Value dst, src;
+    if (!need_group4(r, s->loc, "copy")) return;
+    if (s->list.n != 2) {
+        resolve_error(r, s->loc, NULL, "copy takes 2 arguments, found %d", s->list.n);
+        return;
+    }
+    if (!need_frag(r, s->list.at[0], "the destination of copy", &dst) ||
+        !need_frag(r, s->list.at[1], "the source of copy", &src))
+        return;
+    const TileFrag *d = &r->k->frags.at[dst.frag], *f = &r->k->frags.at[src.frag];
+    bool known = d->dim[0] && f->dim[0];
+    if (r->in_apply || d->rank != f->rank || d->type != f->type ||
+        (known && (d->dim[0] != f->dim[0] || (d->rank == 2 && d->dim[1] != f->dim[1])))) {
+        resolve_error(r, s->loc, r->in_apply ? "put it behind the apply" : "convert in an apply",
+                      "copy from '%s' (%s) to '%s' (%s)%s", f->name, frag_text(r, f), d->name,
+                      frag_text(r, d),
+                      r->in_apply ? " inside an apply" : "; equal shapes and types are required");
+        return;
+    }
+    TileOp *o = resolve_emit(r, TOP_FCOPY, s->loc);
+    o->frag = dst.frag;
+    o->frag_slot = dst.slot;
+    o->frag2 = src.frag;
+    o->frag2_slot = src.slot;
+}
+
+// ---- matrix products ---------------------------------------------------------------------------
+
+static void mma_fill(Resolve *r, const AstNode *s)
+{
+    if (!need_group4(r, s->loc, "mma")) {
+        if (s->flags & AST_F_DECLARES && s->target->kind == AST_NAME)
+            scope_add(r, s->target->name, s->loc, value_none());
+        return;
+    }
+    Value v = resolve_expr(r, s->value);
+    if (s->flags & AST_F_DECLARES && s->target->kind == AST_NAME) {
+        TileFrag f = {.type = DT_F32, .slots = 1, .loc = s->loc};
+        bool ok = !s->type || frag_type(r, s->type, &f.type);
+        if (ok && f.type != DT_F32)
+            resolve_unsupported(r, s->loc, "accumulators of type %s", dtype_name[f.type]);
+        const Symbol *outer = scope_find(r, s->target->name);
+        if (outer && outer->value.kind == VAL_FRAG && outer->depth != r->depth)
+            resolve_warning(r, s->loc, "`mma.fill acc, v` fills the one that exists",
+                            "'%s' is a new accumulator here; it hides the one of line %u",
+                            s->target->name, outer->loc.line);
+        take_shape(r, s, &f);
+        int frag = add_frag(r, s, s->target->name, f);
+        emit_fill(r, frag, 0, v, s->value->loc);
+        define_frag(r, s->target->name, s->target->loc, frag);
+        return;
+    }
+    Value acc;
+    if (need_frag(r, s->target, "what mma.fill fills", &acc))
+        emit_fill(r, acc.frag, acc.slot, v, s->value->loc);
+}
+
+// Elements of K that one hardware product takes, 0: no such type.
+static int mma_atom(DType t)
+{
+    switch (t) {
+    case DT_F16:
+    case DT_BF16: return 16;
+    case DT_TF32: return 8;
+    case DT_E4M3:
+    case DT_E5M2: return 32;
+    default: return 0;
+    }
+}
+
+typedef struct {
+    i64 rows, cols; // as written
+    DType type;
+    const AstNode *e;
+} OperandShape;
+
+static bool need_mma_operand(Resolve *r, const AstNode *e, bool is_a, TileOperand *o,
+                             OperandShape *s)
+{
+    const char *which = is_a ? "the first operand of mma" : "the second operand of mma";
+    Value v = resolve_expr(r, e);
+    s->e = e;
+    s->type = v.type;
+    o->frag = -1;
+    o->view.buffer = -1;
+    if (v.kind == VAL_NONE) return false;
+    if (v.kind == VAL_FRAG && v.slot >= 0) {
+        const TileFrag *f = &r->k->frags.at[v.frag];
+        if (!is_a || f->rank != 2) {
+            resolve_error(r, e->loc, NULL,
+                          is_a ? "%s must have rank 2"
+                               : "%s must be in shared memory, found a fragment",
+                          which);
+            return false;
+        }
+        o->frag = v.frag;
+        o->frag_slot = v.slot;
+        s->rows = f->dim[0];
+        s->cols = f->dim[1];
+        return true;
+    }
+    if (v.kind != VAL_VIEW || r->k->buffers.at[v.view.buffer].kind != TB_SHARED) {
+        resolve_error(r, e->loc, "bring it there with `x = dma.copy.swiz<128> src => shared;`",
+                      "%s must be in shared memory%s, found %s", which,
+                      is_a ? " or a fragment" : "",
+                      v.kind == VAL_VIEW ? "global memory" : value_describe(r, &v));
+        return false;
+    }
+    bool constant = v.view.rank == 2;
+    if (constant)
+        constant = expr_is_const(v.view.extent[v.view.dim[0]], &s->rows) &&
+                   expr_is_const(v.view.extent[v.view.dim[1]], &s->cols);
+    if (!constant) {
+        resolve_error(r, e->loc, v.view.rank > 2 ? "`.sqz()` drops dimensions of extent 1" : NULL,
+                      "%s must have two constant dimensions; it is %s", which, view_text(r, &v));
+        return false;
+    }
+    resolve_pending(r, &v.view, e->loc);
+    o->view = v.view;
+    return true;
+}
+
+// Types and extents that the hardware multiplies. M, N and K are of the product.
+static bool check_product(Resolve *r, const AstNode *s, const TileFrag *acc, const OperandShape *a,
+                          const OperandShape *b, i64 m, i64 n, i64 k, i64 kb)
+{
+    bool a8 = a->type == DT_E4M3 || a->type == DT_E5M2,
+         b8 = b->type == DT_E4M3 || b->type == DT_E5M2;
+    int atom = mma_atom(a->type);
+    if (!atom || (a->type != b->type && !(a8 && b8))) {
+        resolve_error(r, a->e->loc, NULL,
+                      "no product of %s and %s; equal types out of f16, bf16, tf32 and the f8 "
+                      "types are required",
+                      dtype_name[a->type], dtype_name[b->type]);
+        return false;
+    }
+    if (acc->type != DT_F32) {
+        resolve_unsupported(r, s->loc, "products into %s", dtype_name[acc->type]);
+        return false;
+    }
+    bool a_col = s->flags & AST_F_A_COL, b_col = s->flags & AST_F_B_COL;
+    if ((a_col || b_col) && dtype_bytes[a->type] != 2) {
+        resolve_error(r, (a_col ? a : b)->e->loc, "transpose the tile when it is brought in",
+                      "only 16-bit operands can be '.col'; this one is %s", dtype_name[a->type]);
+        return false;
+    }
+    if (k != kb) {
+        resolve_error(r, b->e->loc, "row.row takes A[M, K] and B[N, K]; row.col takes B[K, N]",
+                      "the first operand has K = %lld, the second K = %lld", (long long)k,
+                      (long long)kb);
+        return false;
+    }
+    if (m != MMA_ROWS) {
+        resolve_error(r, a->e->loc, "give each warpgroup 64 rows: `.subspan(64, ..).at(wg, ..)`",
+                      "a warpgroup multiplies %d rows; the first operand has %lld", MMA_ROWS,
+                      (long long)m);
+        return false;
+    }
+    if (n % 8 || n < 8 || n > MMA_COLS_MAX) {
+        resolve_error(r, b->e->loc, NULL, "N is %lld; a multiple of 8 from 8 to %d is required",
+                      (long long)n, MMA_COLS_MAX);
+        return false;
+    }
+    if (k % atom) {
+        resolve_error(r, a->e->loc, NULL, "K is %lld; a multiple of %d is required for %s",
+                      (long long)k, atom, dtype_name[a->type]);
+        return false;
+    }
+    return true;
+}
+
+static void mma_multiply(Resolve *r, const AstNode *s)
+{
+    if (s->flags & AST_F_ASYNC && s->name) scope_add(r, s->name, s->loc, value_none());
+    static const struct {
+        u32 flag;
+        const char *name;
+    } later[] = {
+        {AST_F_ASYNC, "mma .async"}, {AST_F_SCALE, "mma .scale"}, {AST_F_SPARSE, "mma .sp"}};
+    for (int i = 0; i < COUNT(later); i++) {
+        if (!(s->flags & later[i].flag)) continue;
+        resolve_unsupported(r, s->loc, "%s", later[i].name);
+        return;
+    }
+    if (s->attrs.n) resolve_unsupported(r, s->attrs.at[0]->loc, "[[%s]]", s->attrs.at[0]->name);
+    Value acc;
+    TileOperand a = {0}, b = {0};
+    OperandShape sa = {0}, sb = {0};
+    if (s->list.n != 2 || !need_group4(r, s->loc, "mma") ||
+        !need_frag(r, s->target, "the accumulator of mma", &acc))
+        return;
+    if (!need_mma_operand(r, s->list.at[0], true, &a, &sa) ||
+        !need_mma_operand(r, s->list.at[1], false, &b, &sb))
+        return;
+    a.trans = s->flags & AST_F_A_COL;
+    b.trans = s->flags & AST_F_B_COL;
+    if (a.frag >= 0 && a.trans) {
+        resolve_error(r, sa.e->loc, NULL, "an operand in registers cannot be '.col'");
+        return;
+    }
+    if (!sa.rows) return; // the first walk does not know this fragment's shape yet
+    i64 m = a.trans ? sa.cols : sa.rows, k = a.trans ? sa.rows : sa.cols;
+    i64 n = b.trans ? sb.cols : sb.rows, kb = b.trans ? sb.rows : sb.cols;
+    TileFrag *f = &r->k->frags.at[acc.frag];
+    if (!check_product(r, s, f, &sa, &sb, m, n, k, kb)) return;
+    if (f->rank != 2 || (f->dim[0] && (f->dim[0] != m || f->dim[1] != n))) {
+        resolve_error(r, s->target->loc, NULL, "the product is [%lld, %lld], but '%s' is %s",
+                      (long long)m, (long long)n, f->name, frag_text(r, f));
+        return;
+    }
+    if (!f->dim[0]) {
+        AccShape *shape = ARENA_NEW(r->arena, AccShape);
+        *shape = (AccShape){m, n};
+        map_put(r->acc_shapes, r->frag_node.at[acc.frag], shape);
+        f->dim[0] = m;
+        f->dim[1] = n;
+    }
+    TileOp *o = resolve_emit(r, TOP_MMA, s->loc);
+    o->frag = acc.frag;
+    o->frag_slot = acc.slot;
+    o->a = a;
+    o->b = b;
+}
+
+static void mma_store(Resolve *r, const AstNode *s)
+{
+    static const struct {
+        u32 flag;
+        const char *name;
+    } later[] = {{AST_F_ASYNC, "mma.store.async"},
+                 {AST_F_TRANSP, "mma.store.transp"},
+                 {AST_F_MASK, "mma.store.mask"}};
+    for (int i = 0; i < COUNT(later); i++) {
+        if (!(s->flags & later[i].flag)) continue;
+        resolve_unsupported(r, s->loc, "%s", later[i].name);
+        return;
+    }
+    Value acc, dst;
+    if (!need_group4(r, s->loc, "mma.store") ||
+        !need_frag(r, s->value, "what mma.store stores", &acc) ||
+        !resolve_need_view(r, s->target, "the destination of mma.store", &dst))
+        return;
+    const TileFrag *f = &r->k->frags.at[acc.frag];
+    i64 rows = 0, cols = 0;
+    bool fits = dst.view.rank == 2 && expr_is_const(dst.view.extent[dst.view.dim[0]], &rows) &&
+                expr_is_const(dst.view.extent[dst.view.dim[1]], &cols);
+    if (!fits || (f->dim[0] && (rows != f->dim[0] || cols != f->dim[1]))) {
+        resolve_error(
+            r, s->target->loc,
+            dst.view.rank > 2 ? "`.sqz()` drops dimensions of extent 1"
+                              : "`.subspan(rows, columns).at(..)` cuts a tile of that shape",
+            "'%s' is %s, but the destination is %s", f->name, frag_text(r, f), view_text(r, &dst));
+        return;
+    }
+    bool same = dst.type == f->type;
+    if (!same && !(f->type == DT_F32 && dtype_is_float(dst.type) && dst.type != DT_F64)) {
+        resolve_error(r, s->target->loc, NULL, "mma.store cannot convert %s to %s",
+                      dtype_name[f->type], dtype_name[dst.type]);
+        return;
+    }
+    resolve_pending(r, &dst.view, s->target->loc);
+    view_used(r, &dst.view, true, s->target->loc);
+    TileOp *o = resolve_emit(r, TOP_MMA_STORE, s->loc);
+    o->frag = acc.frag;
+    o->frag_slot = acc.slot;
+    o->dst = dst.view;
+}
+
+void resolve_mma(Resolve *r, const AstNode *s)
+{
+    if (r->in_apply) {
+        resolve_error(r, s->loc, "put it behind the apply", "mma inside an apply");
+        return;
+    }
+    switch (s->op) {
+    case MMA_FILL: mma_fill(r, s); break;
+    case MMA_MUL: mma_multiply(r, s); break;
+    case MMA_STORE: mma_store(r, s); break;
+    default:
+        if (s->flags & AST_F_DECLARES && s->target && s->target->kind == AST_NAME)
+            scope_add(r, s->target->name, s->target->loc, value_none());
+        resolve_unsupported(r, s->loc, s->op == MMA_LOAD ? "mma.load" : "mma.scale");
+    }
+}

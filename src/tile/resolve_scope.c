@@ -1,0 +1,207 @@
+// resolve_scope.c - names and where they are visible, unique names of the tile IR, emission of
+// operations, messages. Invariant: `names` maps a name to its innermost visible symbol.
+#include "resolve.h"
+
+#include <string.h>
+
+int scope_push(Resolve *r)
+{
+    r->depth++;
+    return r->symbols.n;
+}
+
+static void check_future(Resolve *r, const Symbol *s)
+{
+    if (s->is_future && s->async && !s->waited)
+        resolve_error(r, s->loc, "write `wait` with its name where its data is needed",
+                      "the asynchronous copy '%s' is never waited for", s->name);
+}
+
+void scope_pop(Resolve *r, int mark)
+{
+    while (r->symbols.n > mark) {
+        Symbol *s = r->symbols.at[--r->symbols.n];
+        check_future(r, s);
+        map_put(r->names, s->name, s->hidden);
+    }
+    r->depth--;
+}
+
+Symbol *scope_find(const Resolve *r, const char *name)
+{
+    return name ? map_get(r->names, name) : NULL;
+}
+
+Symbol *scope_add(Resolve *r, const char *name, Loc loc, Value v)
+{
+    Symbol *hidden = scope_find(r, name);
+    if (hidden && hidden->depth == r->depth && hidden->value.kind == VAL_NONE && !hidden->mutable) {
+        hidden->value = v; // the first one was wrong and has been reported
+        hidden->loc = loc;
+        return hidden;
+    }
+    if (hidden && hidden->depth == r->depth) {
+        resolve_error(r, loc, "give one of the two another name",
+                      "'%s' is declared twice in this block; the first is in line %u", name,
+                      hidden->loc.line);
+        return NULL;
+    }
+    Symbol *s = ARENA_NEW(r->arena, Symbol);
+    *s = (Symbol){.name = name,
+                  .hidden = hidden,
+                  .depth = r->depth,
+                  .loop_depth = r->loop_depth,
+                  .loc = loc,
+                  .value = v,
+                  .scalar = -1,
+                  .future = -1};
+    map_put(r->names, name, s);
+    vec_push(r->arena, &r->symbols, s);
+    return s;
+}
+
+// ---- unique names ------------------------------------------------------------------------------
+
+// The n-th use of a name is `name.n`; the names of the source have no dot.
+static const char *unique(Resolve *r, Map *used, const char *name)
+{
+    intptr_t n = (intptr_t)map_get(used, name) + 1;
+    map_put(used, name, (void *)n);
+    return n == 1 ? name : intern_printf(r->m->names, "%s.%d", name, (int)n);
+}
+
+const char *resolve_var(Resolve *r, const char *name)
+{
+    return unique(r, r->used, intern_printf(r->m->names, "%%%s", name));
+}
+
+const char *resolve_plain(Resolve *r, const char *name) { return unique(r, r->used_plain, name); }
+
+// ---- emission
+// ------------------------------------------------------------------------------------
+
+TileOp *resolve_emit(Resolve *r, TileOpcode op, Loc loc)
+{
+    TileOp *o = ARENA_NEW(r->arena, TileOp);
+    o->op = (u8)op;
+    o->loc = loc;
+    o->frag = o->frag2 = o->scalar = o->future = o->a.frag = o->b.frag = -1;
+    o->dst.buffer = o->src.buffer = o->elem.buffer = -1;
+    o->a.view.buffer = o->b.view.buffer = -1;
+    if (r->at) vec_push(r->arena, r->at, o);
+    return o;
+}
+
+int resolve_new_scalar(Resolve *r, const char *name, DType type, Loc loc)
+{
+    TileScalar s = {resolve_var(r, name), type, loc};
+    vec_push(r->arena, &r->k->scalars, s);
+    resolve_type_range(r, s.name, type);
+    return r->k->scalars.n - 1;
+}
+
+// A variable of an integer type cannot leave the range of its type. 64-bit types are left open.
+void resolve_type_range(Resolve *r, const char *var, DType type)
+{
+    switch (type) {
+    case DT_S32: expr_set_range(r->x, var, INT32_MIN, INT32_MAX); break;
+    case DT_U32: expr_set_range(r->x, var, 0, UINT32_MAX); break;
+    case DT_S16: expr_set_range(r->x, var, INT16_MIN, INT16_MAX); break;
+    case DT_U16: expr_set_range(r->x, var, 0, UINT16_MAX); break;
+    case DT_S8: expr_set_range(r->x, var, INT8_MIN, INT8_MAX); break;
+    case DT_U8: expr_set_range(r->x, var, 0, UINT8_MAX); break;
+    case DT_BOOL: expr_set_range(r->x, var, 0, 1); break;
+    default: break;
+    }
+}
+
+// ---- messages
+// ------------------------------------------------------------------------------------
+
+static void report(Resolve *r, Severity severity, Loc loc, const char *hint, const char *fmt,
+                   va_list ap)
+{
+    char *text = arena_vprintf(r->arena, fmt, ap);
+    diag(r->diag, severity, loc, hint, "%s", text);
+}
+
+void resolve_error(Resolve *r, Loc loc, const char *hint, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    report(r, SEV_ERROR, loc, hint, fmt, ap);
+    va_end(ap);
+}
+
+void resolve_warning(Resolve *r, Loc loc, const char *hint, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    report(r, SEV_WARNING, loc, hint, fmt, ap);
+    va_end(ap);
+}
+
+void resolve_unsupported(Resolve *r, Loc loc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = arena_vprintf(r->arena, fmt, ap);
+    va_end(ap);
+    diag_error(r->diag, loc, NULL, "not supported yet: %s", text);
+}
+
+const char *resolve_text(Resolve *r, const Expr *e)
+{
+    Buf b = {0};
+    if (e) expr_print(e, &b);
+    // Variables of the tile IR show without their '%' and without the number that makes them
+    // unique.
+    char *out = arena_alloc(r->arena, b.n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < b.n; i++) {
+        bool sigil = b.s[i] == '%' && i + 1 < b.n && b.s[i + 1] != ' ';
+        if (!sigil) out[n++] = b.s[i];
+    }
+    buf_free(&b);
+    if (n > 80) strcpy(out + 77, "...");
+    return out;
+}
+
+// ---- what an expression depends on
+// ---------------------------------------------------------------
+
+static bool any_var(const Expr *e, bool (*test)(const Resolve *r, const char *name),
+                    const Resolve *r)
+{
+    if (!e) return false;
+    if (e->op == EX_VAR) return test(r, e->name);
+    return any_var(e->a, test, r) || any_var(e->b, test, r) || any_var(e->c, test, r);
+}
+
+static bool is_mutable(const Resolve *r, const char *name)
+{
+    return map_get(r->mutables, name) != NULL;
+}
+
+bool resolve_uses_mutable(const Resolve *r, const Expr *e) { return any_var(e, is_mutable, r); }
+
+static bool is_device(const Resolve *r, const char *name)
+{
+    (void)r;
+    return name[0] == '%';
+}
+
+bool resolve_host_only(const Resolve *r, const Expr *e) { return !any_var(e, is_device, r); }
+
+int resolve_expr_level(const Resolve *r, const Expr *e)
+{
+    if (!e) return LEVEL_BLOCK;
+    if (e->op == EX_VAR) {
+        intptr_t level = (intptr_t)map_get(r->par_level, e->name);
+        return level ? (int)level - 1 : LEVEL_BLOCK;
+    }
+    int a = resolve_expr_level(r, e->a);
+    int b = resolve_expr_level(r, e->b);
+    int c = resolve_expr_level(r, e->c);
+    return MAX(a, MAX(b, c));
+}

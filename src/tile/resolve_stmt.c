@@ -1,0 +1,804 @@
+// resolve_stmt.c - statements: declarations, assignments, loops, branches.
+//
+// An immutable integer has no place in the tile IR, it is its expression. So that the expression
+// keeps its value, a name whose definition uses a mutable variable gets a scalar of its own.
+#include "resolve.h"
+
+#include <string.h>
+
+// ---- definitions -------------------------------------------------------------------------------
+
+static Value scalar_read(Resolve *r, int scalar, Loc loc)
+{
+    const TileScalar *s = &r->k->scalars.at[scalar];
+    if (!dtype_is_float(s->type) && s->type != DT_BOOL)
+        return value_index(r, expr_var(r->x, s->name), s->type);
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_SCALAR, .type = s->type, .loc = loc, .scalar = scalar};
+    return value_texpr(x);
+}
+
+static void emit_set(Resolve *r, int scalar, const Value *v, Loc loc)
+{
+    TileOp *o = resolve_emit(r, TOP_SET, loc);
+    o->scalar = scalar;
+    o->value = value_tree(r, v, loc);
+}
+
+static void freeze_view(Resolve *r, TileView *v, const char *name, Loc loc)
+{
+    if (v->slot) v->slot = resolve_freeze(r, v->slot, name, loc);
+    for (int d = 0; d < r->k->buffers.at[v->buffer].rank; d++) {
+        v->origin[d] = resolve_freeze(r, v->origin[d], name, loc);
+        v->extent[d] = resolve_freeze(r, v->extent[d], name, loc);
+        v->limit[d] = resolve_freeze(r, v->limit[d], name, loc);
+    }
+}
+
+// A scalar that other statements may change between here and its use must be kept now.
+static Value keep_scalar(Resolve *r, Value v, const char *name, Loc loc)
+{
+    bool constant = v.x && v.x->kind == TX_FLOAT;
+    if (constant || !r->at) return v;
+    if (v.index && !resolve_uses_mutable(r, v.index)) {
+        if (v.type != DT_BOOL) v.x = NULL;
+        return v;
+    }
+    if (v.index && v.type != DT_BOOL) {
+        v.index = resolve_freeze(r, v.index, name, loc);
+        v.x = NULL;
+        return v;
+    }
+    int s = resolve_new_scalar(r, name, v.type, loc);
+    emit_set(r, s, &v, loc);
+    return scalar_read(r, s, loc);
+}
+
+// Gives `name` its meaning, for as long as its block lasts.
+void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v)
+{
+    Loc loc = where->loc;
+    switch (v.kind) {
+    case VAL_SCALAR:
+        if (v.index && expr_uses(v.index, intern(r->m->names, "too.deep"))) {
+            resolve_error(r, loc, "declare it `mutable int`", "'%s' is too large an expression",
+                          name);
+            v = value_none();
+            break;
+        }
+        v = keep_scalar(r, v, name, loc);
+        break;
+    case VAL_LIST:
+        for (int i = 0; i < v.n; i++) {
+            v.item[i].index = resolve_freeze(r, v.item[i].index, name, loc);
+            v.item[i].bound = resolve_freeze(r, v.item[i].bound, name, loc);
+        }
+        break;
+    case VAL_VIEW: freeze_view(r, &v.view, name, loc); break;
+    case VAL_ARRAY: break;
+    case VAL_NONE: break;
+    default:
+        resolve_error(r, loc, v.kind == VAL_FRAG ? "declare a fragment and `copy(dst, src)`" : NULL,
+                      "'%s' cannot name %s", name, value_describe(r, &v));
+        v = value_none();
+    }
+    scope_add(r, name, loc, v);
+}
+
+static bool usable_type(Resolve *r, const AstNode *type, DType *out)
+{
+    if (type->dtype < 0) {
+        resolve_unsupported(r, type->loc, "variables of type '%s'", type->name);
+        return false;
+    }
+    *out = (DType)type->dtype;
+    if (*out != DT_F64) return true;
+    resolve_unsupported(r, type->loc, "variables of type f64");
+    return false;
+}
+
+static void mutable_decl(Resolve *r, const AstNode *s, Value v, bool typed, DType type)
+{
+    if (!r->at) {
+        resolve_unsupported(r, s->loc, "mutable variables outside `parallel`");
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    if (s->value && (v.kind != VAL_SCALAR)) {
+        if (v.kind != VAL_NONE)
+            resolve_error(r, s->loc, NULL, "a mutable variable is a number, found %s",
+                          value_describe(r, &v));
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    if (!typed) type = v.type;
+    if (!typed && type == DT_F64) {
+        v = resolve_convert(r, v, DT_F32, s->loc);
+        type = DT_F32;
+    }
+    if (v.kind == VAL_NONE && s->value) {
+        scope_add(r, s->name, s->loc, v);
+        return;
+    }
+    int id = resolve_new_scalar(r, s->name, type, s->loc);
+    map_put(r->mutables, r->k->scalars.at[id].name, r);
+    if (s->value) emit_set(r, id, &v, s->loc);
+    Symbol *sym = scope_add(r, s->name, s->loc, scalar_read(r, id, s->loc));
+    if (!sym) return;
+    sym->mutable = true;
+    sym->scalar = id;
+}
+
+static void scalar_decl(Resolve *r, const AstNode *s)
+{
+    if (s->type && s->type->name && !strcmp(s->type->name, "stream")) {
+        resolve_unsupported(r, s->type->loc, "local streams");
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    bool is_mutable = s->flags & AST_F_MUTABLE;
+    bool is_auto = s->type && s->type->name && !strcmp(s->type->name, "auto");
+    bool typed = s->type && !is_auto;
+    DType type = DT_S32;
+    bool ok = !typed || usable_type(r, s->type, &type);
+    Value v = s->value ? resolve_expr(r, s->value) : value_none();
+    if (typed && ok && s->value) v = resolve_convert(r, v, type, s->value->loc);
+    if (!s->value && (!is_mutable || !typed)) {
+        resolve_error(r, s->loc,
+                      is_mutable ? "give it a type or a value"
+                                 : "write `mutable T x;`, or give it a value",
+                      "'%s' has no value", s->name);
+        ok = false;
+    }
+    if (!ok) {
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    if (is_mutable)
+        mutable_decl(r, s, v, typed, type);
+    else
+        resolve_define(r, s, s->name, v);
+}
+
+static void list_decl(Resolve *r, const AstNode *s)
+{
+    bool shape = s->kind == AST_SPAN_DECL;
+    Value v = resolve_expr(r, s->value);
+    if (v.kind == VAL_LIST && v.shape == shape) {
+        resolve_define(r, s, s->name, v);
+        return;
+    }
+    if (v.kind != VAL_NONE)
+        resolve_error(r, s->value->loc,
+                      shape ? "a tuple is defined with `t = {1, 2}`"
+                            : "a shape is defined with `s : [a, b]`",
+                      "'%s' must be a %s, found %s", s->name, shape ? "shape" : "tuple",
+                      value_describe(r, &v));
+    scope_add(r, s->name, s->loc, value_none());
+}
+
+// ---- shared buffers ----------------------------------------------------------------------------
+
+static bool buffer_decl_rules(Resolve *r, const AstNode *s)
+{
+    if (s->storage == STOR_GLOBAL) {
+        resolve_unsupported(r, s->loc, "global buffers of the function");
+        return false;
+    }
+    if (!r->at) {
+        if (s->storage == STOR_NONE)
+            resolve_unsupported(r, s->loc, "buffers on the host");
+        else
+            resolve_error(r, s->loc, NULL, "a %s buffer can only stand inside `parallel`",
+                          ast_storage_name(s->storage));
+        return false;
+    }
+    if (s->storage != STOR_SHARED) {
+        resolve_unsupported(r, s->loc, "local buffers");
+        return false;
+    }
+    if (r->in_apply) {
+        resolve_error(r, s->loc, NULL, "a buffer inside an apply");
+        return false;
+    }
+    if (s->value) {
+        resolve_error(r, s->value->loc, "fill it with a copy or a loop",
+                      "a shared buffer cannot have an initialiser");
+        return false;
+    }
+    if (s->type->flags & (AST_F_AUTO_DIMS | AST_F_RANK_ONLY)) {
+        resolve_unsupported(r, s->type->loc, "this kind of shape for a buffer");
+        return false;
+    }
+    if (s->type->dtype < 0) {
+        resolve_unsupported(r, s->type->loc, "buffers of type '%s'", s->type->name);
+        return false;
+    }
+    int rank = s->type->list.n;
+    if (rank < 1 || rank > TILE_MAX_RANK) {
+        resolve_error(r, s->type->loc, NULL, "a buffer of rank %d; it has 1 to %d dimensions", rank,
+                      TILE_MAX_RANK);
+        return false;
+    }
+    if (s->list.n > 2) {
+        resolve_error(r, s->loc, NULL, "an array of buffers has at most 2 dimensions");
+        return false;
+    }
+    return true;
+}
+
+void resolve_buffer_decl(Resolve *r, const AstNode *s)
+{
+    TileBuffer b = {.name = s->name, .kind = TB_SHARED, .param = -1, .slots = 1, .loc = s->loc};
+    bool ok = buffer_decl_rules(r, s);
+    i64 n, bytes = 1;
+    for (int i = 0; ok && i < s->type->list.n; i++) {
+        ok = resolve_const(r, s->type->list.at[i], "an extent of a shared buffer", 1, 1 << 20, &n);
+        bytes = ok ? MIN(bytes * n, (i64)1 << 32) : 1;
+        if (ok) b.dim[b.rank++] = expr_const(r->x, n);
+    }
+    Value v = {.kind = VAL_ARRAY};
+    for (int i = 0; ok && i < s->list.n; i++) {
+        ok = resolve_const(r, s->list.at[i], "the length of an array", 1, 4096, &n);
+        if (ok) v.count[v.ncount++] = (int)n;
+        if (ok) b.slots = (int)MIN((i64)b.slots * n, 1 << 20);
+    }
+    if (ok) {
+        b.type = (DType)s->type->dtype;
+        bytes = MIN(bytes * b.slots, (i64)1 << 40) * dtype_bytes[b.type];
+        if (bytes > 227 * 1024) {
+            resolve_error(r, s->loc, NULL,
+                          "'%s' needs %lld bytes; a block has %d bytes of shared memory", s->name,
+                          (long long)bytes, 227 * 1024);
+            ok = false;
+        }
+    }
+    if (!ok) {
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    int id = resolve_add_buffer(r, b);
+    if (v.ncount) {
+        v.buffer = id;
+        v.type = b.type;
+        v.view.buffer = id;
+    } else {
+        v = view_of_buffer(r, id);
+    }
+    scope_add(r, s->name, s->loc, v);
+}
+
+// ---- assignments -------------------------------------------------------------------------------
+
+// The value of `target op= e`, or of `target = e`, as the type of the target.
+static bool assigned_value(Resolve *r, const AstNode *s, Value old, DType type, bool element,
+                           Value *out)
+{
+    Value v = resolve_expr(r, s->value);
+    if (s->op != AST_OP_ASSIGN) v = math_binary(r, (AstOp)s->op, old, v, s->loc);
+    if (v.kind == VAL_NONE) return false;
+    bool constant = (v.x && v.x->kind == TX_FLOAT) || (v.index && v.index->op == EX_CONST);
+    if (element && v.kind == VAL_SCALAR && v.type != type && !constant) {
+        resolve_error(r, s->value->loc,
+                      arena_printf(r->arena, "convert with `__to<%s>(..)`", dtype_name[type]),
+                      "the element has type %s, the value %s", dtype_name[type],
+                      dtype_name[v.type]);
+        return false;
+    }
+    *out = resolve_convert(r, v, type, s->value->loc);
+    return out->kind != VAL_NONE;
+}
+
+static void assign_element(Resolve *r, const AstNode *s)
+{
+    r->is_target = true;
+    Value t = resolve_expr(r, s->target);
+    r->is_target = false;
+    if (t.kind == VAL_NONE || !t.x) return;
+    const TExpr *x = t.x;
+    Value v;
+    if (!assigned_value(r, s, t, x->type, true, &v)) return;
+    if (x->kind == TX_FRAG) {
+        TileOp *o = resolve_emit(r, TOP_FSET, s->loc);
+        o->frag = x->frag;
+        o->frag_slot = x->slot;
+        memcpy(o->elem_at, x->at, sizeof o->elem_at);
+        o->value = value_tree(r, &v, s->loc);
+        return;
+    }
+    if (x->kind != TX_ELEM) return;
+    resolve_pending(r, x->view, s->target->loc);
+    view_used(r, x->view, true, s->target->loc);
+    if (s->op != AST_OP_ASSIGN) view_used(r, x->view, false, s->target->loc);
+    TileOp *o = resolve_emit(r, TOP_STORE, s->loc);
+    o->elem = *x->view;
+    o->value = value_tree(r, &v, s->loc);
+}
+
+static void assign_mutable(Resolve *r, const AstNode *s, const Symbol *sym)
+{
+    DType type = r->k->scalars.at[sym->scalar].type;
+    Value v;
+    if (!assigned_value(r, s, sym->value, type, false, &v)) return;
+    emit_set(r, sym->scalar, &v, s->loc);
+}
+
+static void assign_name(Resolve *r, const AstNode *s)
+{
+    const char *name = s->target->name;
+    Symbol *sym = scope_find(r, name);
+    if (sym && sym->mutable) {
+        assign_mutable(r, s, sym);
+        return;
+    }
+    bool silent = sym && sym->value.kind == VAL_NONE;
+    if (s->op != AST_OP_ASSIGN) {
+        if (!sym)
+            resolve_expr(r, s->target); // says that the name is unknown
+        else if (!silent)
+            resolve_error(r, s->target->loc, "declare it `mutable`",
+                          "'%s' is not mutable; only mutables can be re-assigned", name);
+        return;
+    }
+    if (sym && sym->depth == r->depth && !silent) {
+        resolve_error(r, s->target->loc, "declare it `mutable`",
+                      "'%s' is not mutable; only mutables can be re-assigned", name);
+        return;
+    }
+    if (sym && !silent && sym->depth > 0)
+        diag(r->diag, SEV_NOTE, s->target->loc, NULL,
+             "a new '%s' is declared here; it hides the one of line %u", name, sym->loc.line);
+    Value v = resolve_expr(r, s->value);
+    if (v.kind == VAL_LIST && v.shape && s->value->kind == AST_SPAN) {
+        resolve_error(r, s->loc, "a shape is defined with `s : [a, b]`",
+                      "'=' cannot define a shape");
+        v = value_none();
+    }
+    resolve_define(r, s->target, name, v);
+}
+
+static void assign(Resolve *r, const AstNode *s)
+{
+    const AstNode *t = s->target;
+    if (!t || t->kind == AST_ERROR) return;
+    if (t->kind == AST_NAME) {
+        assign_name(r, s);
+    } else if (t->kind == AST_AT) {
+        assign_element(r, s);
+    } else {
+        Value v = resolve_expr(r, t);
+        if (v.kind != VAL_NONE)
+            resolve_error(r, t->loc, "an element is `x.at(i, j)`", "%s cannot be assigned to",
+                          value_describe(r, &v));
+    }
+}
+
+// ---- expressions as statements -----------------------------------------------------------------
+
+static void increment(Resolve *r, const AstNode *e)
+{
+    const AstNode *name = e->value;
+    bool plus = e->op == AST_OP_PREINC || e->op == AST_OP_POSTINC;
+    Symbol *sym = name && name->kind == AST_NAME ? scope_find(r, name->name) : NULL;
+    if (!sym || !sym->mutable) {
+        Value v = resolve_expr(r, name);
+        if (v.kind != VAL_NONE)
+            resolve_error(r, e->loc, "declare it `mutable`", "'%s' needs a mutable variable",
+                          ast_op_text(e->op));
+        return;
+    }
+    Value one = value_index(r, expr_const(r->x, 1), DT_S32);
+    Value v = math_binary(r, plus ? AST_OP_ADD : AST_OP_SUB, sym->value, one, e->loc);
+    v = resolve_convert(r, v, r->k->scalars.at[sym->scalar].type, e->loc);
+    if (v.kind != VAL_NONE) emit_set(r, sym->scalar, &v, e->loc);
+}
+
+static void call_statement(Resolve *r, const AstNode *e)
+{
+    static const char *const inc = "croq::cuda::setreg_inc", *const dec = "croq::cuda::setreg_dec";
+    bool is_inc = !strcmp(e->name, inc), is_dec = !strcmp(e->name, dec);
+    if (!is_inc && !is_dec) {
+        Value v = resolve_expr(r, e);
+        if (v.kind != VAL_NONE)
+            resolve_warning(r, e->loc, NULL, "the value of this expression is not used");
+        return;
+    }
+    i64 n;
+    if (!r->at || r->in_apply) {
+        resolve_error(r, e->loc, NULL, "setreg can only stand inside `parallel`");
+        return;
+    }
+    if (e->list.n != 1) {
+        resolve_error(r, e->loc, NULL, "setreg takes 1 argument, found %d", e->list.n);
+        return;
+    }
+    if (!resolve_const(r, e->list.at[0], "the register count", 24, 256, &n)) return;
+    if (n % 8) {
+        resolve_error(r, e->list.at[0]->loc, NULL,
+                      "the register count is %lld; a multiple of 8 is required", (long long)n);
+        return;
+    }
+    TileOp *o = resolve_emit(r, TOP_SETREG, e->loc);
+    o->imm = is_inc ? n : -n;
+}
+
+static void expr_statement(Resolve *r, const AstNode *s)
+{
+    const AstNode *e = s->value;
+    if (!e || e->kind == AST_ERROR) return;
+    if (e->kind == AST_UNARY && e->op >= AST_OP_PREINC && e->op <= AST_OP_POSTDEC) {
+        increment(r, e);
+    } else if (e->kind == AST_CALL) {
+        call_statement(r, e);
+    } else {
+        Value v = resolve_expr(r, e);
+        if (v.kind != VAL_NONE) resolve_warning(r, e->loc, NULL, "this expression has no effect");
+    }
+}
+
+// ---- loops -------------------------------------------------------------------------------------
+
+// Opens a loop over [lo, hi) by step and gives its variable the name. Closed by restoring r->at.
+static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
+                      const Expr *hi, const Expr *step)
+{
+    TileOp *o = resolve_emit(r, TOP_FOR, at->loc);
+    o->var = resolve_var(r, name);
+    o->lo = lo;
+    o->hi = hi;
+    o->step = step;
+    i64 least, most, unused;
+    expr_range(r->x, lo, &least, &unused);
+    expr_range(r->x, hi, &unused, &most);
+    least = MAX(least, (i64)INT32_MIN);
+    most = MIN(most, (i64)INT32_MAX);
+    if (most > least) expr_set_range(r->x, o->var, least, most - 1);
+    Value v = value_index(r, expr_var(r->x, o->var), DT_S32);
+    v.bound = hi;
+    scope_add(r, name, loc, v);
+    r->at = &o->body;
+}
+
+static bool check_uniform(Resolve *r, const Expr *e, Loc loc)
+{
+    if (!e || resolve_expr_level(r, e) < LEVEL_THREAD) return e != NULL;
+    resolve_unsupported(r, loc, "a loop whose bounds depend on the thread");
+    return false;
+}
+
+// names in bounds: one loop per name, the first outermost.
+static bool open_within(Resolve *r, const AstNode *s, const AstNode *w)
+{
+    Value v = resolve_expr(r, w->value);
+    if (v.kind == VAL_NONE) return false;
+    if (v.kind == VAL_VIEW) v = view_span(r, &v, w->value->loc);
+    if (v.kind == VAL_SCALAR) {
+        const Expr *n = value_to_index(r, v, w->value->loc, "a bound of foreach");
+        if (!n) return false;
+        v = (Value){.kind = VAL_LIST, .n = 1};
+        v.item[0].index = n;
+    }
+    if (v.kind != VAL_LIST || v.n != w->list.n) {
+        resolve_error(
+            r, w->loc, NULL, "%d index variable%s in %s", w->list.n, w->list.n == 1 ? "" : "s",
+            v.kind == VAL_LIST ? arena_printf(r->arena, "%d bounds", v.n) : value_describe(r, &v));
+        return false;
+    }
+    Value tuple = {.kind = VAL_LIST, .n = v.n};
+    for (int i = 0; i < v.n; i++) {
+        const Expr *hi = resolve_freeze(r, v.item[i].index, "bound", w->loc);
+        if (!check_uniform(r, hi, w->loc)) return false;
+        open_loop(r, s, w->list.at[i]->name, w->list.at[i]->loc, expr_const(r->x, 0), hi,
+                  expr_const(r->x, 1));
+        Value x = scope_find(r, w->list.at[i]->name)->value;
+        tuple.item[i] = (ListItem){x.index, x.bound};
+    }
+    if (w->name) scope_add(r, w->name, w->loc, tuple);
+    return true;
+}
+
+// A variable of `with`, iterated over its bound, or over a part: lo and hi are offsets to the ends.
+static bool open_range(Resolve *r, const AstNode *s, const AstNode *g)
+{
+    Symbol *sym = scope_find(r, g->name);
+    if (!sym || !sym->with_var) {
+        if (sym && sym->value.kind == VAL_NONE) return false;
+        resolve_error(r, g->loc, "write `foreach i in [n]`, or declare it with `with i in [n]`",
+                      "foreach over '%s', which is not a variable of `with`", g->name);
+        return false;
+    }
+    const Expr *part[3] = {expr_const(r->x, 0), expr_const(r->x, 0), expr_const(r->x, 1)};
+    for (int i = 0; i < g->list.n && i < 3; i++) {
+        if (!g->list.at[i]) continue;
+        i64 step = 1;
+        if (i == 2 && !resolve_const(r, g->list.at[2], "the step of a range", 1, INT32_MAX, &step))
+            return false;
+        part[i] = i == 2 ? expr_const(r->x, step)
+                         : resolve_index(r, g->list.at[i], "an end of a range");
+        if (!part[i]) return false;
+    }
+    const Expr *lo = resolve_freeze(r, part[0], "bound", g->loc);
+    const Expr *hi = resolve_freeze(r, expr_add(r->x, sym->value.bound, part[1]), "bound", g->loc);
+    if (!check_uniform(r, lo, g->loc) || !check_uniform(r, hi, g->loc)) return false;
+    open_loop(r, s, g->name, g->loc, lo, hi, part[2]);
+    if (g->target) scope_add(r, g->target->name, g->target->loc, scope_find(r, g->name)->value);
+    return true;
+}
+
+static void loop_suffixes(Resolve *r, const AstNode *s)
+{
+    for (int i = 0; i < s->list2.n; i++) {
+        const AstNode *x = s->list2.at[i];
+        i64 n;
+        if (x->kind == AST_ERROR || !x->name) continue;
+        if (strcmp(x->name, "unroll"))
+            resolve_unsupported(r, x->loc, "': %s'", x->name);
+        else if (x->list.n)
+            resolve_const(r, x->list.at[0], "the factor of unroll", 1, 1024, &n);
+    }
+}
+
+static void foreach (Resolve *r, const AstNode *s)
+{
+    if (!r->at || r->in_apply) {
+        resolve_unsupported(r, s->loc,
+                            r->at ? "foreach inside apply" : "foreach outside `parallel`");
+        return;
+    }
+    loop_suffixes(r, s);
+    TileBlock *saved = r->at;
+    int mark = scope_push(r);
+    r->loop_depth++;
+    bool ok = true;
+    for (int i = 0; i < s->list.n && ok; i++) {
+        const AstNode *item = s->list.at[i];
+        ok = item->kind == AST_WITHIN ? open_within(r, s, item)
+                                      : item->kind == AST_RANGE && open_range(r, s, item);
+    }
+    if (ok) resolve_block(r, s->body);
+    r->loop_depth--;
+    scope_pop(r, mark);
+    r->at = saved;
+}
+
+// with i in [n] S: i is 0 until a foreach iterates it.
+static void with(Resolve *r, const AstNode *s)
+{
+    if (s->list2.n) {
+        resolve_unsupported(r, s->list2.at[0]->loc, "`where`");
+        return;
+    }
+    int mark = scope_push(r);
+    bool ok = true;
+    for (int i = 0; i < s->list.n && ok; i++) {
+        const AstNode *w = s->list.at[i];
+        Value v = w->kind == AST_WITHIN ? resolve_expr(r, w->value) : value_none();
+        if (v.kind == VAL_SCALAR && v.index)
+            v = (Value){.kind = VAL_LIST, .n = 1, .item = {{v.index, NULL}}};
+        if (v.kind != VAL_LIST || v.n != w->list.n) {
+            if (v.kind != VAL_NONE)
+                resolve_error(r, w->loc, NULL, "each variable of `with` needs one integer bound");
+            ok = false;
+            continue;
+        }
+        Value tuple = {.kind = VAL_LIST, .n = v.n};
+        for (int k = 0; k < v.n; k++) {
+            Value zero = value_index(r, expr_const(r->x, 0), DT_S32);
+            zero.bound = resolve_freeze(r, v.item[k].index, "bound", w->loc);
+            tuple.item[k] = (ListItem){zero.index, zero.bound};
+            Symbol *sym = scope_add(r, w->list.at[k]->name, w->list.at[k]->loc, zero);
+            if (sym) sym->with_var = true;
+        }
+        if (w->name) scope_add(r, w->name, w->loc, tuple);
+    }
+    if (ok) resolve_block(r, s->body);
+    scope_pop(r, mark);
+}
+
+// ---- branches ----------------------------------------------------------------------------------
+
+// Futures that are waited for on one path only would be in flight or not behind the branch.
+static int waited_futures(const Resolve *r, bool *waited)
+{
+    for (int i = 0; i < r->symbols.n; i++) waited[i] = r->symbols.at[i]->waited;
+    return r->symbols.n;
+}
+
+static void check_branches(Resolve *r, const AstNode *s, int n, const bool *before,
+                           const bool *left)
+{
+    for (int i = 0; i < n; i++) {
+        Symbol *f = r->symbols.at[i];
+        if (!f->is_future || before[i] || left[i] == f->waited) continue;
+        resolve_error(r, s->loc, "wait for it before the branch, or on both sides",
+                      "'%s' is waited for on one side of this branch only", f->name);
+        f->waited = true;
+    }
+}
+
+static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
+{
+    TileOp *o = resolve_emit(r, TOP_IF, s->loc);
+    o->cond = cond;
+    TileBlock *saved = r->at;
+    int n = r->symbols.n;
+    bool *before = arena_alloc(r->arena, (size_t)n + 1),
+         *left = arena_alloc(r->arena, (size_t)n + 1);
+    waited_futures(r, before);
+    r->at = &o->body;
+    resolve_block(r, s->body);
+    waited_futures(r, left);
+    for (int i = 0; i < n; i++) r->symbols.at[i]->waited = before[i];
+    r->at = &o->other;
+    if (s->alt) resolve_stmt(r, s->alt);
+    check_branches(r, s, n, before, left);
+    r->at = saved;
+}
+
+// Around `parallel` the condition decides on the host whether kernels run.
+static void host_if(Resolve *r, const AstNode *s, const Expr *cond)
+{
+    if (!cond || !resolve_host_only(r, cond)) {
+        resolve_error(r, s->cond->loc, NULL,
+                      "a condition outside `parallel` must be known on the host");
+        return;
+    }
+    const Expr *saved = r->when;
+    r->when = saved ? expr_bin(r->x, EX_LAND, saved, cond) : cond;
+    resolve_block(r, s->body);
+    const Expr *no = expr_bin(r->x, EX_EQ, cond, expr_const(r->x, 0));
+    r->when = saved ? expr_bin(r->x, EX_LAND, saved, no) : no;
+    if (s->alt) resolve_stmt(r, s->alt);
+    r->when = saved;
+}
+
+static void branch(Resolve *r, const AstNode *s)
+{
+    const Expr *index;
+    i64 n;
+    const TExpr *cond = resolve_condition(r, s->cond, &index);
+    if (!cond) {
+        // Both sides are still looked at for errors of their own.
+        TileBlock *saved = r->at, unused = {0};
+        if (saved) r->at = &unused;
+        resolve_block(r, s->body);
+        if (s->alt) resolve_stmt(r, s->alt);
+        r->at = saved;
+        return;
+    }
+    if (index && expr_is_const(index, &n)) {
+        if (n)
+            resolve_block(r, s->body);
+        else if (s->alt)
+            resolve_stmt(r, s->alt);
+        return;
+    }
+    if (r->at)
+        device_if(r, s, cond);
+    else
+        host_if(r, s, index);
+}
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+static void sync_statement(Resolve *r, const AstNode *s)
+{
+    if (s->op != SYNC_BARRIER || s->level == AST_LEVEL_DEVICE || s->level == AST_LEVEL_CLUSTER) {
+        resolve_unsupported(r, s->loc,
+                            s->op == SYNC_BARRIER ? "sync.barrier of this level" : "sync.fence");
+        return;
+    }
+    if (!r->at || r->in_apply) {
+        resolve_error(r, s->loc, NULL,
+                      r->at ? "a barrier inside an apply" : "a barrier outside `parallel`");
+        return;
+    }
+    int level = s->level == AST_LEVEL_GROUP4  ? LEVEL_GROUP4
+                : s->level == AST_LEVEL_GROUP ? LEVEL_WARP
+                                              : LEVEL_BLOCK;
+    if (s->level == AST_LEVEL_THREAD) return; // a thread always agrees with itself
+    if (level == LEVEL_GROUP4 && resolve_group4(r) < 0) {
+        resolve_error(r, s->loc, NULL, "a barrier of a warpgroup outside of `: group-4`");
+        return;
+    }
+    resolve_emit(r, TOP_BARRIER, s->loc)->level = (u8)level;
+}
+
+static void assertion(Resolve *r, const AstNode *s)
+{
+    const Expr *index;
+    i64 n;
+    if (!resolve_condition(r, s->cond, &index)) return;
+    const char *text = s->text ? arena_strndup(r->arena, s->text, s->text_n)
+                               : "the assertion holds";
+    if (index && expr_is_const(index, &n)) {
+        if (!n) resolve_error(r, s->loc, NULL, "the assertion fails: %s", text);
+        return;
+    }
+    if (!index || !resolve_host_only(r, index)) {
+        resolve_unsupported(r, s->loc, "assert on values of the device");
+        return;
+    }
+    PlanCheck c = {index, text, s->loc};
+    vec_push(r->arena, &r->plan->checks, c);
+}
+
+static const char *later_statement(const AstNode *s)
+{
+    switch (s->kind) {
+    case AST_EVENT_DECL: return "events";
+    case AST_TRIGGER: return "trigger";
+    case AST_SWAP: return "swap";
+    case AST_ROTATE: return "rotate";
+    case AST_INTHREADS: return "inthreads";
+    case AST_WHILE: return "while";
+    case AST_BREAK: return "break";
+    case AST_CONTINUE: return "continue";
+    case AST_YIELD: return "yield";
+    case AST_PRINT: return "print";
+    case AST_ASM: return "asm";
+    case AST_CPP: return "__cpp__";
+    default: return NULL;
+    }
+}
+
+static void return_statement(Resolve *r, const AstNode *s)
+{
+    if (r->at)
+        resolve_error(r, s->loc, NULL, "return inside `parallel`");
+    else if (s->value)
+        resolve_unsupported(r, s->loc, "returning a value");
+    else if (r->when || r->depth > 0)
+        resolve_unsupported(r, s->loc, "return before the end of the function");
+}
+
+void resolve_stmt(Resolve *r, const AstNode *s)
+{
+    if (!s) return;
+    const char *later = later_statement(s);
+    if (later) {
+        resolve_unsupported(r, s->loc, "%s", later);
+        if (s->kind == AST_EVENT_DECL) scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    switch (s->kind) {
+    case AST_ERROR: break;
+    case AST_BLOCK: resolve_block(r, s); break;
+    case AST_SCALAR_DECL: scalar_decl(r, s); break;
+    case AST_BUFFER_DECL: resolve_buffer_decl(r, s); break;
+    case AST_FRAG_DECL: resolve_frag_decl(r, s); break;
+    case AST_SPAN_DECL:
+    case AST_TUPLE_DECL: list_decl(r, s); break;
+    case AST_ASSIGN: assign(r, s); break;
+    case AST_EXPR: expr_statement(r, s); break;
+    case AST_XFER: resolve_copy(r, s); break;
+    case AST_MMA: resolve_mma(r, s); break;
+    case AST_APPLY: resolve_apply(r, s); break;
+    case AST_REDUCE:
+    case AST_ALL_REDUCE: resolve_reduce(r, s); break;
+    case AST_COPY: resolve_frag_copy(r, s); break;
+    case AST_WAIT: resolve_wait(r, s); break;
+    case AST_PARALLEL: resolve_parallel(r, s); break;
+    case AST_WITH: with(r, s); break;
+    case AST_FOREACH:
+        foreach (r, s)
+            ;
+        break;
+    case AST_IF: branch(r, s); break;
+    case AST_SYNC: sync_statement(r, s); break;
+    case AST_RETURN: return_statement(r, s); break;
+    case AST_ASSERT: assertion(r, s); break;
+    default: resolve_error(r, s->loc, NULL, "this cannot stand here");
+    }
+}
+
+void resolve_block(Resolve *r, const AstNode *block)
+{
+    if (!block) return;
+    int mark = scope_push(r);
+    if (block->kind == AST_BLOCK)
+        for (int i = 0; i < block->list.n; i++) resolve_stmt(r, block->list.at[i]);
+    else
+        resolve_stmt(r, block);
+    scope_pop(r, mark);
+}

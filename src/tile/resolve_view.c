@@ -1,0 +1,443 @@
+// resolve_view.c - shapes and views: tilings, elements, extents.
+//
+// A view is a box of a buffer. Tiling a view narrows its box; the limit of the result is where the
+// old box ends, so a tile that hangs over stays cut off there.
+#include "resolve.h"
+
+#include <string.h>
+
+const char *view_text(Resolve *r, const Value *v)
+{
+    Buf b = {0};
+    buf_printf(&b, "%s [", dtype_name[v->type]);
+    for (int i = 0; i < v->view.rank; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", resolve_text(r, v->view.extent[v->view.dim[i]]));
+    buf_puts(&b, "]");
+    char *text = arena_strndup(r->arena, b.s, b.n);
+    buf_free(&b);
+    return text;
+}
+
+Value view_of_buffer(Resolve *r, int buffer)
+{
+    const TileBuffer *b = &r->k->buffers.at[buffer];
+    Value v = {.kind = VAL_VIEW, .type = b->type, .buffer = buffer};
+    v.view.buffer = buffer;
+    v.view.rank = b->rank;
+    for (int i = 0; i < b->rank; i++) {
+        v.view.origin[i] = expr_const(r->x, 0);
+        v.view.extent[i] = v.view.limit[i] = b->dim[i];
+        v.view.dim[i] = (u8)i;
+    }
+    return v;
+}
+
+Value view_span(Resolve *r, const Value *v, Loc loc)
+{
+    Value s = {.kind = VAL_LIST, .shape = true};
+    if (v->kind == VAL_FRAG) {
+        const TileFrag *f = &r->k->frags.at[v->frag];
+        if (!f->dim[0]) {
+            resolve_error(r, loc, "declare it with `frag T [rows, columns]`",
+                          "the shape of '%s' is not known here", f->name);
+            return value_none();
+        }
+        s.n = f->rank;
+        for (int i = 0; i < f->rank; i++) s.item[i] = (ListItem){expr_const(r->x, f->dim[i]), NULL};
+        return s;
+    }
+    s.n = v->view.rank;
+    for (int i = 0; i < s.n; i++) s.item[i] = (ListItem){v->view.extent[v->view.dim[i]], NULL};
+    return s;
+}
+
+bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *out)
+{
+    *out = resolve_expr(r, e);
+    if (out->kind == VAL_NONE) return false;
+    if (out->kind == VAL_VIEW) return true;
+    resolve_error(r, e->loc, NULL, "%s must be a tile in memory, found %s", what,
+                  value_describe(r, out));
+    return false;
+}
+
+void view_used(Resolve *r, const TileView *v, bool write, Loc loc)
+{
+    if (v->buffer < 0) return;
+    const TileBuffer *b = &r->k->buffers.at[v->buffer];
+    if (b->kind != TB_GLOBAL) return;
+    PlanParam *p = &r->plan->params.at[b->param];
+    if (write && p->loc.line && !p->out && map_get(r->const_params, p->name))
+        resolve_error(r, loc, "declare it `global`, or with `&`",
+                      "'%s' is passed by value; the kernel cannot write to it", p->name);
+    if (write)
+        p->out = true;
+    else
+        p->in = true;
+}
+
+// ---- tilings -----------------------------------------------------------------------------------
+
+static bool is_wild(const AstNode *e) { return e && e->kind == AST_WILD; }
+
+static bool need_rank(Resolve *r, const AstNode *e, const Value *v, const AstList *list,
+                      const char *what)
+{
+    if (list->n == v->view.rank) return true;
+    resolve_error(r, e->loc, NULL, "%s has %d value%s; the tile has rank %d (%s)", what, list->n,
+                  list->n == 1 ? "" : "s", v->view.rank, view_text(r, v));
+    return false;
+}
+
+// Extent of a tile in one dimension: at least 1, at most the extent that it cuts.
+static bool check_extent(Resolve *r, const Expr *n, const Expr *whole, Loc loc)
+{
+    i64 a, b;
+    if (!expr_is_const(n, &a)) return true;
+    if (a <= 0) {
+        resolve_error(r, loc, NULL, "a tile of extent %lld; it must be at least 1", (long long)a);
+        return false;
+    }
+    if (expr_is_const(whole, &b) && a > b) {
+        resolve_error(r, loc, NULL, "a tile of extent %lld in a dimension of extent %lld",
+                      (long long)a, (long long)b);
+        return false;
+    }
+    return true;
+}
+
+// `start` must not be provably outside [0, whole).
+static bool check_start(Resolve *r, const Expr *start, const Expr *whole, const Expr *at, Loc loc)
+{
+    i64 lo, hi;
+    expr_range(r->x, expr_sub(r->x, start, whole), &lo, &hi);
+    if (lo != INT64_MIN && lo >= 0) {
+        resolve_error(r, loc, NULL, "tile %s starts at %s, behind the end of the dimension (%s)",
+                      resolve_text(r, at), resolve_text(r, start), resolve_text(r, whole));
+        return false;
+    }
+    expr_range(r->x, start, &lo, &hi);
+    if (hi != INT64_MAX && hi < 0) {
+        resolve_error(r, loc, NULL, "tile %s starts before the dimension", resolve_text(r, at));
+        return false;
+    }
+    return true;
+}
+
+// Narrows dimension d of the buffer to [start, start + extent), relative to the view.
+static void narrow(Resolve *r, TileView *v, int d, const Expr *start, const Expr *extent)
+{
+    const Expr *end = expr_add(r->x, v->origin[d], v->extent[d]);
+    v->limit[d] = expr_bin(r->x, EX_MIN, v->limit[d], end);
+    v->origin[d] = expr_add(r->x, v->origin[d], start);
+    v->extent[d] = extent;
+}
+
+// .subspan(n..)[.step(s..)][.at(i..)], .modspan: the i-th box of extent n.
+static Value view_subspan(Resolve *r, const AstNode *e, Value v)
+{
+    if (e->list2.n) {
+        resolve_unsupported(r, e->list2.at[0]->loc, "strides of a view");
+        return value_none();
+    }
+    const AstList *at = e->flags & AST_F_AT ? &e->list4 : NULL,
+                  *step = e->list3.n ? &e->list3 : NULL;
+    if (!need_rank(r, e, &v, &e->list, "the tiling") || (at && !need_rank(r, e, &v, at, "`.at`")) ||
+        (step && !need_rank(r, e, &v, step, "`.step`")))
+        return value_none();
+    TileView out = v.view;
+    for (int k = 0; k < v.view.rank; k++) {
+        int d = v.view.dim[k];
+        const AstNode *size = e->list.at[k];
+        const Expr *whole = v.view.extent[d], *n = whole;
+        if (!is_wild(size)) n = resolve_index(r, size, "the extent of a tile");
+        if (!n || !check_extent(r, n, whole, size->loc)) return value_none();
+        const Expr *unit = n, *i = expr_const(r->x, 0);
+        if (step && !is_wild(step->at[k])) unit = resolve_index(r, step->at[k], "a step");
+        if (at && !is_wild(at->at[k])) i = resolve_index(r, at->at[k], "the index of a tile");
+        if (!unit || !i) return value_none();
+        const Expr *start = expr_mul(r->x, i, unit);
+        if (is_wild(size) && start->op == EX_CONST && start->value == 0) continue;
+        if (!check_start(r, start, whole, i, at ? at->at[k]->loc : size->loc)) return value_none();
+        if (e->op == VIEW_MODSPAN) n = expr_bin(r->x, EX_MIN, n, expr_sub(r->x, whole, start));
+        narrow(r, &out, d, start, n);
+    }
+    v.view = out;
+    return v;
+}
+
+// .chunkat(e..): each dimension in as many blocks as e has values, block e of them.
+// .chunk(f..).at(i..): the same with explicit counts.
+static Value view_chunk(Resolve *r, const AstNode *e, Value v)
+{
+    bool chunkat = e->op == VIEW_CHUNKAT;
+    if (!need_rank(r, e, &v, &e->list, "the tiling") ||
+        (!chunkat && !need_rank(r, e, &v, &e->list4, "`.at`")))
+        return value_none();
+    TileView out = v.view;
+    for (int k = 0; k < v.view.rank; k++) {
+        const AstNode *item = e->list.at[k];
+        if (is_wild(item)) continue;
+        int d = v.view.dim[k];
+        Value factor = resolve_expr(r, item);
+        const Expr *i = value_to_index(r, factor, item->loc, "a block index"), *f = factor.bound;
+        if (!i) return value_none();
+        if (chunkat && !f) {
+            resolve_error(r, item->loc, "use `.subspan(n).at(i)` for computed indices",
+                          "`.chunkat` needs a bounded integer, found %s", resolve_text(r, i));
+            return value_none();
+        }
+        if (!chunkat) {
+            f = i;
+            i = resolve_index(r, e->list4.at[k], "a block index");
+            if (!i) return value_none();
+        }
+        i64 count, whole;
+        bool known = expr_is_const(f, &count),
+             whole_known = expr_is_const(v.view.extent[d], &whole);
+        if (known && (count <= 0 || (whole_known && count > whole))) {
+            resolve_error(r, item->loc, NULL, "%lld blocks in a dimension of extent %s",
+                          (long long)count, resolve_text(r, v.view.extent[d]));
+            return value_none();
+        }
+        const Expr *n = expr_bin(r->x, EX_DIV, v.view.extent[d], f);
+        const Expr *start = expr_mul(r->x, i, n);
+        if (!check_start(r, start, v.view.extent[d], i, item->loc)) return value_none();
+        narrow(r, &out, d, start, n);
+    }
+    v.view = out;
+    return v;
+}
+
+// .view(n..)[.from(o..)]: a box at an element offset.
+static Value view_box(Resolve *r, const AstNode *e, Value v)
+{
+    if (e->list2.n) {
+        resolve_unsupported(r, e->list2.at[0]->loc, "strides of a view");
+        return value_none();
+    }
+    const AstList *from = e->flags & AST_F_AT ? &e->list4 : NULL;
+    if (!need_rank(r, e, &v, &e->list, "the box") ||
+        (from && !need_rank(r, e, &v, from, "`.from`")))
+        return value_none();
+    TileView out = v.view;
+    for (int k = 0; k < v.view.rank; k++) {
+        int d = v.view.dim[k];
+        const AstNode *size = e->list.at[k];
+        const Expr *whole = v.view.extent[d], *start = expr_const(r->x, 0);
+        const Expr *n = is_wild(size) ? whole : resolve_index(r, size, "the extent of a box");
+        if (from && !is_wild(from->at[k])) start = resolve_index(r, from->at[k], "an offset");
+        if (!n || !start || !check_extent(r, n, whole, size->loc) ||
+            !check_start(r, start, whole, start, from ? from->at[k]->loc : size->loc))
+            return value_none();
+        narrow(r, &out, d, start, n);
+    }
+    v.view = out;
+    return v;
+}
+
+static Value view_squeeze(Value v)
+{
+    int rank = 0;
+    for (int k = 0; k < v.view.rank; k++) {
+        i64 n;
+        bool one = expr_is_const(v.view.extent[v.view.dim[k]], &n) && n == 1;
+        if (!one) v.view.dim[rank++] = v.view.dim[k];
+    }
+    v.view.rank = rank ? rank : MIN(v.view.rank, 1);
+    return v;
+}
+
+Value resolve_view(Resolve *r, const AstNode *e)
+{
+    Value v;
+    if (!resolve_need_view(r, e->value, "what is tiled", &v)) return value_none();
+    switch (e->op) {
+    case VIEW_SUBSPAN:
+    case VIEW_MODSPAN: return view_subspan(r, e, v);
+    case VIEW_CHUNKAT:
+    case VIEW_CHUNK: return view_chunk(r, e, v);
+    case VIEW_VIEW: return view_box(r, e, v);
+    case VIEW_SQZ: return view_squeeze(v);
+    default: resolve_unsupported(r, e->loc, "`.span_as`"); return value_none();
+    }
+}
+
+// ---- brackets ----------------------------------------------------------------------------------
+
+// buf[i] of an array of buffers. Two-dimensional arrays are numbered row by row.
+static Value index_array(Resolve *r, const AstNode *e, Value v)
+{
+    const Expr *i = resolve_index(r, e->list.at[0], "the index of an array");
+    if (!i) return value_none();
+    i64 lo, hi;
+    expr_range(r->x, i, &lo, &hi);
+    if ((lo != INT64_MIN && lo >= v.count[0]) || (hi != INT64_MAX && hi < 0)) {
+        resolve_error(r, e->list.at[0]->loc, NULL, "index %s is outside the array of %d",
+                      resolve_text(r, i), v.count[0]);
+        return value_none();
+    }
+    const Expr *slot = i;
+    if (v.view.slot)
+        slot = expr_add(r->x, expr_mul(r->x, v.view.slot, expr_const(r->x, v.count[0])), i);
+    int left = v.ncount - 1, next = v.count[1];
+    Value out = left ? v : view_of_buffer(r, v.buffer);
+    out.view.slot = slot;
+    out.ncount = left;
+    out.count[0] = next;
+    return out;
+}
+
+// s[(0), 4]: a shape made of dimensions of another, `(i)`, and numbers.
+static Value index_shape(Resolve *r, const AstNode *e, Value v)
+{
+    Value out = {.kind = VAL_LIST, .shape = true};
+    for (int k = 0; k < e->list.n; k++) {
+        const AstNode *item = e->list.at[k];
+        if (out.n == RESOLVE_MAX_LIST) {
+            resolve_error(r, item->loc, NULL, "a shape has at most %d dimensions",
+                          RESOLVE_MAX_LIST);
+            return value_none();
+        }
+        Value x;
+        if (item->flags & AST_F_PAREN) {
+            AstNode *at[1] = {e->list.at[k]};
+            AstList list = {at, 1};
+            x = resolve_extent(r, v, &list, item->loc);
+        } else {
+            x = resolve_expr(r, item);
+        }
+        const Expr *i = value_to_index(r, x, item->loc, "a dimension");
+        if (!i) return value_none();
+        out.item[out.n++] = (ListItem){i, NULL};
+    }
+    return out;
+}
+
+Value resolve_index_of(Resolve *r, const AstNode *e)
+{
+    Value v = resolve_expr(r, e->value);
+    if (v.kind == VAL_NONE || !e->list.n) return value_none();
+    if (v.kind == VAL_LIST && v.shape) return index_shape(r, e, v);
+    if (v.kind == VAL_OTHER) {
+        resolve_unsupported(r, e->loc, "%s", v.what);
+        return value_none();
+    }
+    if (e->list.n != 1) {
+        resolve_error(r, e->loc, NULL, "one index is required in '[]', found %d", e->list.n);
+        return value_none();
+    }
+    if (v.kind == VAL_ARRAY) return index_array(r, e, v);
+    if (v.kind == VAL_FRAG && v.slot < 0) {
+        i64 i;
+        int n = r->k->frags.at[v.frag].slots;
+        if (!resolve_const(r, e->list.at[0], "the index of a fragment array", 0, n - 1, &i))
+            return value_none();
+        v.slot = (int)i;
+        return v;
+    }
+    resolve_error(r, e->loc, v.kind == VAL_VIEW ? "an element is `.at(..)`" : NULL,
+                  "'[]' needs an array, found %s", value_describe(r, &v));
+    return value_none();
+}
+
+// x(i): element of a list, counted from the end when i is negative.
+Value resolve_extent(Resolve *r, Value list, const AstList *args, Loc loc)
+{
+    if (list.kind == VAL_NONE) return list;
+    if (list.kind != VAL_LIST) {
+        resolve_error(r, loc, "a function is called with `call`",
+                      "'x(i)' is an element of a tuple or shape, found %s",
+                      value_describe(r, &list));
+        return value_none();
+    }
+    i64 i;
+    if (args->n != 1) {
+        resolve_error(r, loc, NULL, "'x(i)' takes one index, found %d", args->n);
+        return value_none();
+    }
+    if (!resolve_const(r, args->at[0], "the index of 'x(i)'", -list.n, list.n - 1, &i))
+        return value_none();
+    ListItem item = list.item[i < 0 ? i + list.n : i];
+    Value v = value_index(r, item.index, DT_S32);
+    v.bound = item.bound;
+    return v;
+}
+
+Value resolve_member(Resolve *r, const AstNode *e)
+{
+    Value v = resolve_expr(r, e->value);
+    if (v.kind == VAL_NONE) return v;
+    bool memory = v.kind == VAL_VIEW;
+    if (!strcmp(e->name, "data") && memory) return v;
+    if (!strcmp(e->name, "span") && (memory || (v.kind == VAL_FRAG && v.slot >= 0)))
+        return view_span(r, &v, e->loc);
+    if (!strcmp(e->name, "span") && v.kind == VAL_ARRAY) {
+        v = view_of_buffer(r, v.buffer);
+        return view_span(r, &v, e->loc);
+    }
+    resolve_error(r, e->loc, NULL, "'.%s' is no member of %s", e->name, value_describe(r, &v));
+    return value_none();
+}
+
+// ---- elements ----------------------------------------------------------------------------------
+
+static Value memory_element(Resolve *r, const AstNode *e, Value v)
+{
+    if (!need_rank(r, e, &v, &e->list, "`.at`")) return value_none();
+    TileView *one = ARENA_NEW(r->arena, TileView);
+    *one = v.view;
+    for (int k = 0; k < v.view.rank; k++) {
+        int d = v.view.dim[k];
+        const Expr *i = resolve_index(r, e->list.at[k], "the index of an element");
+        if (!i || !check_start(r, i, v.view.extent[d], i, e->list.at[k]->loc)) return value_none();
+        one->origin[d] = expr_add(r->x, v.view.origin[d], i);
+    }
+    for (int d = 0; d < r->k->buffers.at[v.view.buffer].rank; d++)
+        one->extent[d] = expr_const(r->x, 1);
+    one->rank = 0;
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_ELEM, .type = v.type, .loc = e->loc, .view = one};
+    return value_texpr(x);
+}
+
+// Element of a fragment or of memory. As a value it is a read; the caller of an assignment takes
+// the TX_ELEM or TX_FRAG apart and marks the write itself.
+Value resolve_element(Resolve *r, const AstNode *e)
+{
+    Value v = resolve_expr(r, e->value);
+    if (v.kind == VAL_NONE) return v;
+    if (v.kind == VAL_OTHER) {
+        resolve_unsupported(r, e->loc, "%s", v.what);
+        return value_none();
+    }
+    if (v.kind == VAL_FRAG && v.slot >= 0) {
+        u8 at[2];
+        if (!frag_element(r, &v, e, at)) return value_none();
+        TExpr *x = ARENA_NEW(r->arena, TExpr);
+        *x = (TExpr){.kind = TX_FRAG,
+                     .type = v.type,
+                     .loc = e->loc,
+                     .frag = v.frag,
+                     .slot = v.slot,
+                     .at = {at[0], at[1]}};
+        return value_texpr(x);
+    }
+    if (v.kind != VAL_VIEW) {
+        resolve_error(r, e->loc, NULL, "'.at' needs a tile or a fragment, found %s",
+                      value_describe(r, &v));
+        return value_none();
+    }
+    if (!r->at) {
+        resolve_error(r, e->loc, "read it inside `parallel`",
+                      "an element of an array cannot be read on the host");
+        return value_none();
+    }
+    Value x = memory_element(r, e, v);
+    if (x.kind == VAL_NONE) return x;
+    if (!r->is_target) {
+        resolve_pending(r, &v.view, e->loc);
+        view_used(r, &v.view, false, e->loc);
+    }
+    return x;
+}
