@@ -2,10 +2,10 @@
 //
 // Input: the bytes of a .co file and the -D definitions. Output: an AstFile: the contract lines,
 // the host text (never parsed), and the tile functions and device helpers as trees of AstNode.
-// Invariants: a tree is plain syntax: names are not looked up, types not computed. All nodes live in
-// the caller's arena; names are interned, so they compare by pointer. A body is always an
-// AST_BLOCK. A node has only the fields that its row below documents; all others are zero.
-// A construct that did not parse is an AST_ERROR node (or is absent), and the Diag has an error.
+// Invariants: a tree is plain syntax: names are not looked up, types not computed. All nodes live
+// in the caller's arena; names are interned, so they compare by pointer. A body is always an
+// AST_BLOCK. A node has only the fields that its row below documents; all others are zero. A
+// construct that did not parse is an AST_ERROR node (or is absent), and the Diag has an error.
 #ifndef BATON_AST_H
 #define BATON_AST_H
 
@@ -21,40 +21,43 @@ typedef enum {
     // -- functions
     AST_FUNC,  // name; type = return type; list = AST_PARAM,*; [list2] = template AST_PARAM,* of a
                // device helper; body; text,text_n = the source text of the whole function;
-               // flags: AST_F_DEVICE for a __device__ helper (C dialect, see AST_FOR, AST_CTYPE...)
+               // flags: AST_F_DEVICE for a __device__ helper (C dialect, as in AST_FOR)
     AST_PARAM, // [name]; type; storage (STOR_NONE or STOR_GLOBAL, STOR_SHARED/LOCAL are reported by
                // the parser, as is a misplaced '&'); flags: AST_F_REF for '&'. Device helpers: also
-               // AST_F_POINTER, AST_F_CONST; list = array extents (`float x[4]`, may be empty: `x[]`)
-    AST_TYPE,  // name = as written; dtype = DType or -1 (void, auto, stream, or an element type that
-               // the compiler has no arithmetic for); list = dims when spanned (AST_F_SPANNED):
-               // expressions or AST_ANYDIM; AST_F_RANK_ONLY: `T mdspan<N>`, ivalue = N.
-               // AST_F_AUTO_DIMS: `T [auto]`
+               // AST_F_POINTER, AST_F_CONST; list = array extents (`float x[4]`, may be empty:
+               // `x[]`)
+    AST_TYPE,  // name = as written; dtype = DType or -1 (void, auto, stream, or an element type
+               // that the compiler has no arithmetic for); list = dims when spanned
+               // (AST_F_SPANNED): expressions or AST_ANYDIM; AST_F_RANK_ONLY: `T mdspan<N>`, ivalue
+               // = N. AST_F_AUTO_DIMS: `T [auto]`
     AST_ANYDIM, // `?` or `??` (AST_F_UNBOUNDED) in the dims of a parameter
 
     // -- declarations (one node per declared name; `int a, b;` gives two statements)
     AST_SCALAR_DECL, // name; [type] (NULL: `mutable x = e`); [value]; flags AST_F_MUTABLE;
                      // `stream s;` is one too, with type->name == "stream".
                      // C dialect: list = array extents (`float x[4]`), AST_F_POINTER, AST_F_CONST
-    AST_BUFFER_DECL, // storage; type (spanned); name; list = array counts `name[N][M]`; [value] = {init}
-    AST_FRAG_DECL,   // name; [type] (NULL: `frag x {v}`; not spanned: `frag.f32 x {v}`); list = array
-                     // counts; [value] = {init}
+    AST_BUFFER_DECL, // storage; type (spanned); name; list = array counts `name[N][M]`; [value] =
+                     // {init}
+    AST_FRAG_DECL,   // name; [type] (NULL: `frag x {v}`; not spanned: `frag.f32 x {v}`); list =
+                     // array counts; [value] = {init}
     AST_EVENT_DECL,  // storage; name; list = array counts; [value] = N of event<N>; AST_F_READY
     AST_SPAN_DECL,   // name; value (`s : [a,b];` or `mdspan s : e;`)
     AST_TUPLE_DECL,  // name; value (`ituple t = e;`)
 
     // -- statements
     AST_BLOCK,    // list = statements
-    AST_ASSIGN,   // op = AST_OP_ASSIGN or the operator of `op=`; target (AST_NAME, AST_AT, AST_INDEX);
-                  // value. With an AST_NAME target and AST_OP_ASSIGN this declares an unseen name
-                  // (scalar, tuple, view alias): the resolver decides.
+    AST_ASSIGN,   // op = AST_OP_ASSIGN or the operator of `op=`; target (AST_NAME, AST_AT,
+                  // AST_INDEX); value. With an AST_NAME target and AST_OP_ASSIGN this declares an
+                  // unseen name (scalar, tuple, view alias): the resolver decides.
     AST_EXPR,     // value: an expression for its effect (`n++`, `call f(..)`, `__atomic_add(..)`)
-    AST_XFER,     // op = AstXferOp; [name] = the future; value = source; target = destination, or NULL
-                  // and storage != STOR_NONE (`=> shared`); swizzle, evict, promote, sparse;
-                  // flags AST_F_ASYNC ZFILL MULTICAST SPARSE SWIZ (swizzle written); [list3] = names after `after`;
-                  // DMA_PAD: list, list2, list4 = hi, lo, mid, [cond] = pad value; DMA_TRANSP: list =
-                  // permutation. XFER_ANY: only name and AST_F_TMA.
+    AST_XFER,     // op = AstXferOp; [name] = the future; value = source; target = destination, or
+                  // NULL and storage != STOR_NONE (`=> shared`); swizzle, evict, promote, sparse;
+                  // flags AST_F_ASYNC ZFILL MULTICAST SPARSE SWIZ (swizzle written); [list3] =
+                  // names after `after`; DMA_PAD: list, list2, list4 = hi, lo, mid, [cond] = pad
+                  // value; DMA_TRANSP: list = permutation. XFER_ANY: only name and AST_F_TMA.
     AST_MMA,      // see AstMmaOp; attrs ([[schedule(k_tiles(..))]])
-    AST_APPLY,    // list = AST_NAME,*; value = the fragment (AST_NAME or AST_INDEX) before `.span`; body
+    AST_APPLY,    // list = AST_NAME,*; value = the fragment (AST_NAME or AST_INDEX) before `.span`;
+                  // body
     AST_REDUCE,   // op = AST_OP_MAX or AST_OP_ADD; list = dst, src, dim
     AST_ALL_REDUCE, // op = AST_OP_ADD; list = fragment
     AST_COPY,     // list = dst, src
@@ -69,14 +72,14 @@ typedef enum {
     AST_FOREACH,  // list = AST_WITHIN or AST_RANGE,*; [list2] = AST_SUFFIX,*; body; [attrs]
     AST_WITHIN,   // [name] (alias of the tuple); list = AST_NAME,*; value = bound(s): AST_SPAN for
                   // `[a,b]`, or any expression; AST_F_BRACED when `{..}` was written
-    AST_RANGE,    // name = bounded variable; [target] = AST_NAME alias; list = lo, hi, step (each may
-                  // be NULL), or empty when no range was written
+    AST_RANGE,    // name = bounded variable; [target] = AST_NAME alias; list = lo, hi, step (each
+                  // may be NULL), or empty when no range was written
     AST_SUFFIX,   // name = "unroll" or "vectorize"; list = arguments
     AST_INTHREADS, // cond; body; AST_F_ASYNC
     AST_WHILE,    // cond; body
     AST_IF,       // cond; body; [alt]
-    AST_FOR,      // C dialect only: list = init statements, [cond], list2 = steps (statements), body;
-                  // [attrs] = AST_SUFFIX unroll from `#pragma unroll`
+    AST_FOR,      // C dialect only: list = init statements, [cond], list2 = steps (statements),
+                  // body; [attrs] = AST_SUFFIX unroll from `#pragma unroll`
     AST_SYNC,     // op = AstSyncOp; level; storage (`<global>` of a fence)
     AST_RETURN,   // [value]
     AST_BREAK,
@@ -106,19 +109,21 @@ typedef enum {
     AST_BINARY,   // op; list = left, right
     AST_SELECT,   // `c ? a : b`: cond, value, alt. (The call `select(i,..)` is an AST_CALL.)
     AST_COUNT,    // `|x|`: value, or type (`|f16|`)
-    AST_CALL,     // name = callee (`__exp2f`, `cdiv`, `select`, `ns::f`); list = arguments; [list2] =
-                  // template arguments (expressions or AST_TYPE). AST_F_CALL: written with `call`;
-                  // AST_F_BUILTIN: cdiv, select, or a name that starts with `__`. Without both flags
-                  // it is x(i): element of a tuple or extent of a shape, or an intrinsic under
-                  // `#pragma croq intrinsic` (AST_F_INTRINSIC), or (C dialect) a call.
+    AST_CALL,     // name = callee (`__exp2f`, `cdiv`, `select`, `ns::f`); list = arguments; [list2]
+                  // = template arguments (expressions or AST_TYPE). AST_F_CALL: written with
+                  // `call`; AST_F_BUILTIN: cdiv, select, or a name that starts with `__`. Without
+                  // both flags it is x(i): element of a tuple or extent of a shape, or an intrinsic
+                  // under `#pragma croq intrinsic` (AST_F_INTRINSIC), or (C dialect) a call.
     AST_EXTENT,   // `e(i)` on something that is no plain name (`buf.span(0)`): value; list
-    AST_INDEX,    // `e[i]`, `e[i][j]` nests; value; list (more than one only for shapes: `s[(0), 4]`)
+    AST_INDEX,    // `e[i]`, `e[i][j]` nests; value; list (more than one only for shapes: `s[(0),
+                  // 4]`)
     AST_AT,       // `e.at(i,j)` element, or slot of an event array: value; list
     AST_MEMBER,   // `e.span`, `e.data`: value; name
-    AST_VIEW,     // op = AstViewOp; value = base; list = extents or factors (`_` allowed, AST_WILD);
-                  // [list2] = strides after ':'; [list3] = .step(..); [list4] = .at(..) or .from(..);
-                  // AST_F_AT when the .at/.from was written
-    AST_CAST,     // `__to<T>(e)`: type, value; `__to<"ctype">(e)`: type NULL, text; C dialect `(T)e`
+    AST_VIEW,     // op = AstViewOp; value = base; list = extents or factors (`_` allowed,
+                  // AST_WILD); [list2] = strides after ':'; [list3] = .step(..); [list4] = .at(..)
+                  // or .from(..); AST_F_AT when the .at/.from was written
+    AST_CAST,     // `__to<T>(e)`: type, value; `__to<"ctype">(e)`: type NULL, text; C dialect
+                  // `(T)e`
     AST_BITCAST,  // `__bitcast<T>(e)`: type, value
     AST_KIND_COUNT
 } AstKind;
@@ -147,15 +152,19 @@ typedef enum {
 // AST_MMA by op (target/value/list as follows):
 typedef enum {
     MMA_FILL,  // target = accumulator; value; [type] (.f32); AST_F_DECLARES for `acc = mma.fill..`
-    MMA_LOAD,  // target = fragment; value = source view; swizzle; AST_F_FRAG; AST_F_DECLARES for `a = ..`
-    MMA_MUL,   // target = accumulator; list = a, b [, scaleA, scaleB | meta]; AST_F_A_COL, AST_F_B_COL
-               // for the layouts; AST_F_ASYNC with name = future; AST_F_SCALE, AST_F_SPARSE
+    MMA_LOAD,  // target = fragment; value = source view; swizzle; AST_F_FRAG; AST_F_DECLARES for `a
+               // = ..`
+    MMA_MUL,   // target = accumulator; list = a, b [, scaleA, scaleB | meta]; AST_F_A_COL,
+               // AST_F_B_COL for the layouts; AST_F_ASYNC with name = future; AST_F_SCALE,
+               // AST_F_SPARSE
     MMA_SCALE, // target = accumulator; list = scaleA, scaleB
     MMA_STORE  // value = accumulator; target = destination view; AST_F_ASYNC, AST_F_TRANSP,
                // AST_F_MASK: list = rows [, cols]
 } AstMmaOp;
 
-typedef enum { VIEW_CHUNKAT, VIEW_CHUNK, VIEW_SUBSPAN, VIEW_MODSPAN, VIEW_VIEW, VIEW_SPAN_AS, VIEW_SQZ } AstViewOp;
+typedef enum {
+    VIEW_CHUNKAT, VIEW_CHUNK, VIEW_SUBSPAN, VIEW_MODSPAN, VIEW_VIEW, VIEW_SPAN_AS, VIEW_SQZ
+} AstViewOp;
 typedef enum { SYNC_BARRIER, SYNC_FENCE, SYNC_SHARED } AstSyncOp;
 typedef enum { STOR_NONE, STOR_GLOBAL, STOR_SHARED, STOR_LOCAL } AstStorage;
 typedef enum { EVICT_NONE, EVICT_FIRST, EVICT_LAST } AstEvict;
@@ -220,7 +229,8 @@ struct AstNode {
     u32 flags;
     int swizzle, promote; // bytes; 0 when not written
     u16 depth;            // height of an expression's tree: at most AST_MAX_DEPTH
-    Loc loc;              // first token (binary, view, index: the operator); inside a macro: the place of use
+    Loc loc;              // first token (binary, view, index: the operator); inside a macro: the
+                          // place of use
     const char *name;     // interned
     const char *text;     // with text_n bytes; ends in NUL too
     size_t text_n;
@@ -234,8 +244,8 @@ struct AstNode {
 typedef enum {
     PART_HOST,        // text between islands, verbatim, comments and directives included
     PART_TILE,        // a __co__ function: fn
-    PART_DEVICE,      // a __device__ (or __co_device__) function: text; fn when its body stays within
-                      // the C dialect that the compiler reads, else NULL and `why`
+    PART_DEVICE,      // a __device__ (or __co_device__) function: text; fn when its body stays
+                      // within the C dialect that the compiler reads, else NULL and `why`
     PART_DEVICE_BLOCK // __cok__ { text }: text is what stands between the braces
 } AstPartKind;
 

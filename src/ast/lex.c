@@ -31,8 +31,8 @@ static const Word puncts[] = {
 
 // Type names beyond those of DType: the compiler reads them, so that it can say what it lacks.
 static const char *const other_types[] = {
-    "void",    "auto",    "f8_ue4m3", "f8_ue8m0", "f6_e2m3", "f6_e3m2", "f4_e2m1",
-    "s6",      "s4",      "s2",       "u6",       "u4",      "u2",      "u1", "bin1",
+    "void", "auto", "f8_ue4m3", "f8_ue8m0", "f6_e2m3", "f6_e3m2", "f4_e2m1", "s6",
+    "s4",   "s2",   "u6",       "u4",       "u2",      "u1",      "bin1",
 };
 
 static const struct {
@@ -42,9 +42,11 @@ static const struct {
     [LEX_COMMENT] = {"comment is not closed", "end it with */"},
     [LEX_STRING] = {"string is not closed on its line", "end it with \""},
     [LEX_RAW_STRING] = {"raw string is not closed", "it ends with )delimiter\""},
-    [LEX_ESCAPE] = {"unknown escape in a string", "C escapes are \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH and octal"},
+    [LEX_ESCAPE] = {"unknown escape in a string",
+                    "C escapes are \\n \\t \\r \\0 \\\\ \\\" \\' \\xHH and octal"},
     [LEX_CHAR_LITERAL] = {"character literals do not belong in tile code", "write the number"},
-    [LEX_OCTAL] = {"a decimal number must not start with 0", "write it without the 0, or in hex as 0x.."},
+    [LEX_OCTAL] = {"a decimal number must not start with 0",
+                   "write it without the 0, or in hex as 0x.."},
     [LEX_HEX_DIGITS] = {"hex number without digits", NULL},
     [LEX_INT_RANGE_S32] = {"integer does not fit s32, the type of a number without suffix",
                            "add u for u32, l for s64 or ul for u64"},
@@ -52,7 +54,8 @@ static const struct {
     [LEX_SUFFIX] = {"unknown suffix of a number", "integers take u, l, ll, ul, ull; floats take f"},
     [LEX_FLOAT_DIGITS] = {"a float needs digits on both sides of its dot", "write 1.0 or 0.5"},
     [LEX_FLOAT_EXPONENT] = {"malformed exponent of a float", "write 1.0e5 or 1.0e-5f"},
-    [LEX_FLOAT_RANGE] = {"float is too large for its type", "f32 ends at 3.4e38; `inf` is infinity"},
+    [LEX_FLOAT_RANGE] = {"float is too large for its type",
+                         "f32 ends at 3.4e38; `inf` is infinity"},
     [LEX_PASTE] = {"not supported yet: token pasting (##) in tile code", "write the name out"},
     [LEX_DOT_SPACE] = {"a method name must follow its dot at once", "write .name without a blank"},
 };
@@ -101,7 +104,8 @@ static char peek(const Lexer *l, size_t ahead)
 
 Lexer lex_open(Arena *a, Intern *in, u16 file, const char *text, size_t n)
 {
-    Lexer l = {.s = text, .n = n, .line = 1, .file = file, .line_start = true, .arena = a, .in = in};
+    Lexer l = {
+        .s = text, .n = n, .line = 1, .file = file, .line_start = true, .arena = a, .in = in};
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) l.pos = 3; // byte-order mark
     return l;
 }
@@ -256,7 +260,8 @@ static void float_finish(Lexer *l, Token *t, size_t from, u8 err)
 {
     size_t n = l->pos - from;
     char small[64];
-    char *s = n < sizeof small ? memcpy(small, l->s + from, n) : arena_strndup(l->arena, l->s + from, n);
+    char *s =
+        n < sizeof small ? memcpy(small, l->s + from, n) : arena_strndup(l->arena, l->s + from, n);
     s[n] = 0;
     Suffix x = read_suffix(l);
     t->kind = TOK_FLOAT;
@@ -295,7 +300,8 @@ static void lex_number(Lexer *l, Token *t)
         v = v * 10 + d;
         octal = octal * 8 + d;
     }
-    bool no_lead = l->pos == from, leading_zero = !no_lead && l->s[from] == '0' && l->pos > from + 1;
+    bool no_lead = l->pos == from,
+         leading_zero = !no_lead && l->s[from] == '0' && l->pos > from + 1;
     bool dot = peek(l, 0) == '.', exponent = false;
     u8 err = LEX_OK;
     if (dot) {
@@ -353,14 +359,16 @@ static void lex_string(Lexer *l, Token *t)
         if (c == '\\' && peek(l, 0) != '\n') c = lex_escape(l, &t->err);
         out[n++] = c;
     }
-    if (peek(l, 0) == '"') l->pos++;
-    else t->err = LEX_STRING;
+    if (peek(l, 0) == '"')
+        l->pos++;
+    else
+        t->err = LEX_STRING;
     t->name = out;
     t->text_n = n;
 }
 
-// At `R"`: finds the body of a raw string. Returns the offset behind it, n + 1 when it is not closed, or
-// 0 when no `delimiter(` follows.
+// At `R"`: finds the body of a raw string. Returns the offset behind it, n + 1 when it is not
+// closed, or 0 when no `delimiter(` follows.
 static size_t raw_string_end(const Lexer *l, size_t *body, size_t *body_n)
 {
     size_t d = l->pos + 2, open = d;
@@ -374,7 +382,8 @@ static size_t raw_string_end(const Lexer *l, size_t *body, size_t *body_n)
     *body = open + 1;
     *body_n = 0;
     for (size_t i = open + 1; i + dn + 1 < l->n; i++) {
-        if (l->s[i] != ')' || l->s[i + 1 + dn] != '"' || memcmp(l->s + i + 1, l->s + d, dn)) continue;
+        if (l->s[i] != ')' || l->s[i + 1 + dn] != '"' || memcmp(l->s + i + 1, l->s + d, dn))
+            continue;
         *body_n = i - *body;
         return i + dn + 2;
     }
@@ -406,12 +415,15 @@ static void lex_char(Lexer *l, Token *t)
     if (c && c != '\n') l->pos++;
     if (c == '\\') c = lex_escape(l, &t->err);
     t->ival = (u64)(i64)c;
-    if (peek(l, 0) == '\'') l->pos++;
-    else t->err = LEX_CHAR_LITERAL;
+    if (peek(l, 0) == '\'')
+        l->pos++;
+    else
+        t->err = LEX_CHAR_LITERAL;
     if (!l->c_text) t->err = LEX_CHAR_LITERAL;
 }
 
-// ---- words and the rest --------------------------------------------------------------------------
+// ---- words and the rest
+// --------------------------------------------------------------------------
 
 static void lex_word(Lexer *l, Token *t)
 {
@@ -461,8 +473,9 @@ static void lex_punct(Lexer *l, Token *t)
 // known words count there.
 static bool at_directive(const Lexer *l)
 {
-    static const char *const words[] = {"define", "undef", "if",    "ifdef",  "ifndef", "elif",
-                                        "else",   "endif", "include", "pragma", "error",  "warning", "line"};
+    static const char *const words[] = {"define", "undef",   "if",    "ifdef",   "ifndef",
+                                        "elif",   "else",    "endif", "include", "pragma",
+                                        "error",  "warning", "line"};
     if (!l->line_start || peek(l, 0) != '#') return false;
     if (l->every_hash) return true;
     size_t i = 1, n = 0;
@@ -514,7 +527,8 @@ void lex_next(Lexer *l, Token *t)
     t->len = (u32)MIN(l->pos - from, 65535);
 }
 
-// ---- host text ------------------------------------------------------------------------------------
+// ---- host text
+// ------------------------------------------------------------------------------------
 
 size_t lex_line_end(const Lexer *at)
 {

@@ -104,10 +104,12 @@ void p_semi(Parser *p, const char *what)
 static bool starts_statement(int kind)
 {
     static const u8 kinds[] = {
-        KW_PARALLEL, KW_FOREACH, KW_WHILE,  KW_IF,    KW_INTHREADS, KW_WITH,    KW_APPLY,  KW_WAIT,
-        KW_TRIGGER,  KW_SWAP,    KW_ROTATE, KW_COPY,  KW_REDUCE_MAX, KW_REDUCE_SUM, KW_ALL_REDUCE_SUM,
-        KW_SYNC,     KW_RETURN,  KW_BREAK,  KW_CONTINUE, KW_YIELD,  KW_ASM,     KW_ASSERT, KW_PRINT,
-        KW_PRINTLN,  KW_SHARED,  KW_LOCAL,  KW_EVENT, KW_FRAG,      KW_MUTABLE, TOK_TYPE};
+        KW_PARALLEL, KW_FOREACH, KW_WHILE,      KW_IF,         KW_INTHREADS,
+        KW_WITH,     KW_APPLY,   KW_WAIT,       KW_TRIGGER,    KW_SWAP,
+        KW_ROTATE,   KW_COPY,    KW_REDUCE_MAX, KW_REDUCE_SUM, KW_ALL_REDUCE_SUM,
+        KW_SYNC,     KW_RETURN,  KW_BREAK,      KW_CONTINUE,   KW_YIELD,
+        KW_ASM,      KW_ASSERT,  KW_PRINT,      KW_PRINTLN,    KW_SHARED,
+        KW_LOCAL,    KW_EVENT,   KW_FRAG,       KW_MUTABLE,    TOK_TYPE};
     return memchr(kinds, kind, sizeof kinds) != NULL;
 }
 
@@ -117,7 +119,8 @@ void p_sync(Parser *p)
     for (; !p_is(p, TOK_EOF); p_next(p)) {
         const Token *t = p_tok(p);
         if (braces == 0 && t->kind == P_RBRACE) break;
-        if (braces == 0 && p->i > from && (t->flags & TF_LINE_START) && starts_statement(t->kind)) break;
+        if (braces == 0 && p->i > from && (t->flags & TF_LINE_START) && starts_statement(t->kind))
+            break;
         if (t->kind == P_LBRACE) braces++;
         if (t->kind == P_RBRACE) braces--;
         if (braces > 0 || (t->kind != P_SEMI && t->kind != P_RBRACE)) continue;
@@ -174,7 +177,8 @@ AstNode *p_height(Parser *p, AstNode *e)
         if (kids[i]) d = MAX(d, kids[i]->depth);
     }
     if (d + 1 > AST_MAX_DEPTH) {
-        p_fail_at(p, e->loc, "use names for the parts", "expression is more than %d levels deep", AST_MAX_DEPTH);
+        p_fail_at(p, e->loc, "use names for the parts", "expression is more than %d levels deep",
+                  AST_MAX_DEPTH);
         return p_node(p, AST_ERROR, e->loc);
     }
     e->depth = (u16)(d + 1);
@@ -184,14 +188,16 @@ AstNode *p_height(Parser *p, AstNode *e)
 const char *p_name(Parser *p, const char *what)
 {
     const Token *t = p_tok(p);
-    bool reserved = t->kind == TOK_TYPE || t->kind == TOK_WILD || (t->kind >= KW_AFTER && t->kind <= KW_YIELD);
+    bool reserved =
+        t->kind == TOK_TYPE || t->kind == TOK_WILD || (t->kind >= KW_AFTER && t->kind <= KW_YIELD);
     if (p->panic) return NULL;
     if (t->kind == TOK_NAME || (p->c_mode && reserved && t->kind != KW_GROUP4)) {
         p_next(p);
         return t->name;
     }
     if (reserved)
-        p_fail(p, "choose another name", "expected %s, found '%s', which is a reserved word", what, t->name);
+        p_fail(p, "choose another name", "expected %s, found '%s', which is a reserved word", what,
+               t->name);
     else
         p_fail(p, NULL, "expected %s, found %s", what, p_found(p));
     return NULL;
@@ -214,7 +220,8 @@ AstNode *p_scalar_type(Parser *p, const char *what)
     AstNode *t = p_node(p, AST_TYPE, p_loc(p));
     const Token *k = p_tok(p);
     if (k->kind != TOK_TYPE && k->kind != KW_STREAM) {
-        p_fail(p, "types are f32 f16 bf16 f8_e4m3 s32 u32 s64 bool ...", "expected %s, found %s", what, p_found(p));
+        p_fail(p, "types are f32 f16 bf16 f8_e4m3 s32 u32 s64 bool ...", "expected %s, found %s",
+               what, p_found(p));
         t->name = intern(p->in, "?");
         return t;
     }
@@ -232,7 +239,8 @@ static AstNode *dim(Parser *p, bool param)
     AstNode *d = p_node(p, AST_ANYDIM, p_loc(p));
     if (unbounded) d->flags |= AST_F_UNBOUNDED;
     if (!param)
-        p_complain(p, d->loc, "give the extent", "'%s' is only allowed in the dimensions of a parameter", p_tok(p)->name);
+        p_complain(p, d->loc, "give the extent",
+                   "'%s' is only allowed in the dimensions of a parameter", p_tok(p)->name);
     p_next(p);
     return d;
 }
@@ -271,9 +279,11 @@ static void check_param(Parser *p, const AstNode *x)
                    ast_storage_name(x->storage));
     if (!(x->flags & AST_F_REF)) return;
     if (!(x->type->flags & AST_F_SPANNED))
-        p_complain(p, x->loc, "return the value, or pass a one-element tensor", "'&' is not allowed on a scalar parameter");
+        p_complain(p, x->loc, "return the value, or pass a one-element tensor",
+                   "'&' is not allowed on a scalar parameter");
     else if (x->storage == STOR_GLOBAL)
-        p_complain(p, x->loc, "global data is written in place; drop the '&'", "'&' is not allowed on a global parameter");
+        p_complain(p, x->loc, "global data is written in place; drop the '&'",
+                   "'&' is not allowed on a global parameter");
     else if (!x->name)
         p_complain(p, x->loc, "name it", "a parameter with '&' needs a name");
 }
@@ -282,15 +292,20 @@ static void check_param(Parser *p, const AstNode *x)
 static AstNode *param(Parser *p)
 {
     AstNode *x = p_node(p, AST_PARAM, p_loc(p));
-    if (p_accept(p, KW_GLOBAL)) x->storage = STOR_GLOBAL;
-    else if (p_accept(p, KW_SHARED)) x->storage = STOR_SHARED;
-    else if (p_accept(p, KW_LOCAL)) x->storage = STOR_LOCAL;
+    if (p_accept(p, KW_GLOBAL))
+        x->storage = STOR_GLOBAL;
+    else if (p_accept(p, KW_SHARED))
+        x->storage = STOR_SHARED;
+    else if (p_accept(p, KW_LOCAL))
+        x->storage = STOR_LOCAL;
     x->type = p_scalar_type(p, "the type of a parameter");
     if (!p->panic && (p_is(p, P_LBRACKET) || p_is(p, KW_MDSPAN))) p_dims(p, x->type, true);
     if (!p->panic && p_accept(p, P_AND)) x->flags |= AST_F_REF;
-    if (!p->panic && !p_is(p, P_COMMA) && !p_is(p, P_RPAREN)) x->name = p_name(p, "the name of a parameter");
+    if (!p->panic && !p_is(p, P_COMMA) && !p_is(p, P_RPAREN))
+        x->name = p_name(p, "the name of a parameter");
     if (!p->panic && p_is(p, P_LBRACKET))
-        p_fail(p, "the form is f32 [M, N] name", "the dimensions of a parameter stand before its name");
+        p_fail(p, "the form is f32 [M, N] name",
+               "the dimensions of a parameter stand before its name");
     check_param(p, x);
     return x;
 }
@@ -302,7 +317,8 @@ static void skip_head(Parser *p)
     p->panic = false;
 }
 
-// func : '__co__' rtype ID '(' param,* ')' '{' stmt* '}'       rtype : scalar | 'void' | 'auto' | T dims
+// func : '__co__' rtype ID '(' param,* ')' '{' stmt* '}'       rtype : scalar | 'void' | 'auto' | T
+// dims
 AstNode *p_function(Parser *p)
 {
     NodeVec params = {0};
@@ -320,8 +336,10 @@ AstNode *p_function(Parser *p)
     f->list = p_list(&params);
     p_expect(p, P_RPAREN, "',' or ')' behind a parameter");
     if (!p->panic && p_is(p, P_SEMI))
-        p_fail(p, "write the function with its body, where it is", "a tile function cannot be declared without a body");
-    if (!p->panic && !p_is(p, P_LBRACE)) p_fail(p, NULL, "expected '{' and the body, found %s", p_found(p));
+        p_fail(p, "write the function with its body, where it is",
+               "a tile function cannot be declared without a body");
+    if (!p->panic && !p_is(p, P_LBRACE))
+        p_fail(p, NULL, "expected '{' and the body, found %s", p_found(p));
     if (p->panic) skip_head(p);
     f->body = p_is(p, P_LBRACE) ? p_block(p, "the function") : p_node(p, AST_BLOCK, p_loc(p));
     return f;
@@ -331,8 +349,13 @@ AstNode *p_function(Parser *p)
 
 static Parser open_parser(Arena *a, Intern *in, const PpIsland *isl, const Pp *pp)
 {
-    return (Parser){.arena = a, .in = in, .sink = isl->sink, .t = isl->tokens.at, .n = isl->tokens.n,
-                    .intrinsics = pp_intrinsics(pp), .c_mode = isl->kind == PART_DEVICE};
+    return (Parser){.arena = a,
+                    .in = in,
+                    .sink = isl->sink,
+                    .t = isl->tokens.at,
+                    .n = isl->tokens.n,
+                    .intrinsics = pp_intrinsics(pp),
+                    .c_mode = isl->kind == PART_DEVICE};
 }
 
 // The name of a device helper that is kept as text: the word before its first '('.
@@ -378,7 +401,11 @@ AstFile *ast_parse(Arena *a, Intern *in, Diag *d, u16 file, const char *text, si
     for (bool more = true; more;) {
         more = pp_next(pp, &isl);
         if (isl.host_n)
-            vec_push(a, &parts, ((AstPart){.kind = PART_HOST, .loc = isl.host_loc, .text = isl.host, .text_n = isl.host_n}));
+            vec_push(a, &parts,
+                     ((AstPart){.kind = PART_HOST,
+                                .loc = isl.host_loc,
+                                .text = isl.host,
+                                .text_n = isl.host_n}));
         if (more) vec_push(a, &parts, island_part(a, in, &isl, pp));
     }
     f->parts = parts.at;

@@ -34,14 +34,15 @@ bool p_accept(Parser *p, int kind);
 bool p_accept_method(Parser *p, const char *name);
 void p_next(Parser *p);
 Loc p_loc(const Parser *p);
-void p_fail(Parser *p, const char *hint, const char *fmt, ...) PRINTF_LIKE(3, 4); // at the current token
+// p_fail reports at the current token, p_fail_at elsewhere; p_complain reports without panic.
+void p_fail(Parser *p, const char *hint, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void p_fail_at(Parser *p, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
-void p_complain(Parser *p, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5); // no panic
+void p_complain(Parser *p, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
 const char *p_found(const Parser *p);           // the current token, for messages
 bool p_expect(Parser *p, int kind, const char *what); // "expected WHAT, found .."
 void p_semi(Parser *p, const char *what);       // ';' behind WHAT
 void p_sync(Parser *p);                         // to the next statement
-bool p_enter(Parser *p);                        // one level deeper; false (and an error) at the limit
+bool p_enter(Parser *p);                        // one level deeper; false and an error at the limit
 void p_leave(Parser *p);
 const char *p_name(Parser *p, const char *what); // a new or known name; NULL on an error
 
@@ -76,8 +77,10 @@ AstNode *p_c_compound(Parser *p);              // block, if or while
 AstNode *p_word_stmt(Parser *p);               // return, break, continue or asm
 int p_assign_op(int tok);                      // AstOp of `=` and `op=`, or AST_OP_NONE
 
-// ---- parse_tile.c: statements on whole tiles -----------------------------------------------------
-AstNode *p_xfer(Parser *p, AstNode *result);   // at dma or tma; result: what stands before '=' or NULL
+// ---- parse_tile.c: statements on whole tiles
+// -----------------------------------------------------
+AstNode *p_xfer(Parser *p, AstNode *result);   // at dma or tma; result: what stands before '=' or
+                                               // NULL
 AstNode *p_mma(Parser *p, AstNode *result);    // at mma
 AstNode *p_parallel(Parser *p);
 AstNode *p_foreach(Parser *p);
@@ -91,9 +94,11 @@ AstNode *p_sync_stmt(Parser *p);
 bool p_removed(Parser *p);                     // a removed spelling stands here: reported
 void p_attrs(Parser *p, NodeVec *out);         // '[[' ... ']]'...
 
-// ---- parse_c.c: device helpers -------------------------------------------------------------------
+// ---- parse_c.c: device helpers
+// -------------------------------------------------------------------
 AstNode *p_device_function(Parser *p);
-AstNode *p_c_type(Parser *p);                  // [const] [unsigned] base, no declarator; NULL: no type here
+AstNode *p_c_type(Parser *p);                  // [const] [unsigned] base, no declarator; NULL: no
+                                               // type here
 bool p_c_type_here(const Parser *p, int k);    // does a type start k tokens ahead?
 void p_c_stmt(Parser *p, NodeVec *out);
 

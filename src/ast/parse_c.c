@@ -13,10 +13,23 @@ static const struct {
     const char *name;
     i32 dtype; // -1: goes with an int or a longer word
 } c_types[] = {
-    {"int8_t", DT_S8},    {"int16_t", DT_S16},   {"int32_t", DT_S32},  {"int64_t", DT_S64},
-    {"uint8_t", DT_U8},   {"uint16_t", DT_U16},  {"uint32_t", DT_U32}, {"uint64_t", DT_U64},
-    {"size_t", DT_U64},   {"__half", DT_F16},    {"__nv_bfloat16", DT_BF16}, {"nv_bfloat16", DT_BF16},
-    {"unsigned", -1},     {"signed", -1},        {"short", -1},        {"long", -1}, {"char", -1},
+    {"int8_t", DT_S8},
+    {"int16_t", DT_S16},
+    {"int32_t", DT_S32},
+    {"int64_t", DT_S64},
+    {"uint8_t", DT_U8},
+    {"uint16_t", DT_U16},
+    {"uint32_t", DT_U32},
+    {"uint64_t", DT_U64},
+    {"size_t", DT_U64},
+    {"__half", DT_F16},
+    {"__nv_bfloat16", DT_BF16},
+    {"nv_bfloat16", DT_BF16},
+    {"unsigned", -1},
+    {"signed", -1},
+    {"short", -1},
+    {"long", -1},
+    {"char", -1},
 };
 
 static bool is_word(const Token *t, const char *word)
@@ -53,11 +66,16 @@ static i32 integer_words(Parser *p)
     int bytes = 4;
     for (;; p_next(p)) {
         const Token *t = p_tok(p);
-        if (is_word(t, "unsigned")) is_unsigned = true;
-        else if (is_word(t, "short")) bytes = 2;
-        else if (is_word(t, "long")) bytes = 8;
-        else if (is_word(t, "char")) bytes = 1;
-        else if (!is_word(t, "signed") && !(t->kind == TOK_TYPE && strcmp(t->name, "int") == 0)) break;
+        if (is_word(t, "unsigned"))
+            is_unsigned = true;
+        else if (is_word(t, "short"))
+            bytes = 2;
+        else if (is_word(t, "long"))
+            bytes = 8;
+        else if (is_word(t, "char"))
+            bytes = 1;
+        else if (!is_word(t, "signed") && !(t->kind == TOK_TYPE && strcmp(t->name, "int") == 0))
+            break;
     }
     switch (bytes) {
     case 1: return is_unsigned ? DT_U8 : DT_S8;
@@ -99,17 +117,21 @@ static AstList extents(Parser *p)
     return p_list(&v);
 }
 
-// cparam : ctype ['*' | '&'] ['__restrict__'] [ID] ('[' [expr] ']')*  |  ctype '(' '&' ID ')' '[' expr ']'
+// cparam : ctype ['*' | '&'] ['__restrict__'] [ID] ('[' [expr] ']')*  |  ctype '(' '&' ID ')' '['
+// expr ']'
 static AstNode *c_param(Parser *p)
 {
     AstNode *x = p_node(p, AST_PARAM, p_loc(p));
     x->type = p_c_type(p);
     x->flags = x->type->flags & AST_F_CONST;
     bool paren = !p->panic && p_accept(p, P_LPAREN);
-    if (!p->panic && p_accept(p, P_MUL)) x->flags |= AST_F_POINTER;
-    else if (!p->panic && p_accept(p, P_AND)) x->flags |= AST_F_REF;
+    if (!p->panic && p_accept(p, P_MUL))
+        x->flags |= AST_F_POINTER;
+    else if (!p->panic && p_accept(p, P_AND))
+        x->flags |= AST_F_REF;
     if (!accept_word(p, "__restrict__")) accept_word(p, "const");
-    if (!p->panic && !p_is(p, P_COMMA) && !p_is(p, P_RPAREN)) x->name = p_name(p, "the name of a parameter");
+    if (!p->panic && !p_is(p, P_COMMA) && !p_is(p, P_RPAREN))
+        x->name = p_name(p, "the name of a parameter");
     if (paren) p_expect(p, P_RPAREN, "')'");
     if (!p->panic && p_is(p, P_LBRACKET)) {
         x->flags |= AST_F_POINTER;
@@ -118,7 +140,8 @@ static AstNode *c_param(Parser *p)
     return x;
 }
 
-// cdecl : ['static'] ['constexpr'] ctype (['*' | '&'] ID ('[' expr ']')* ['=' expr | '{' expr,* '}']),+
+// cdecl : ['static'] ['constexpr'] ctype (['*' | '&'] ID ('[' expr ']')* ['=' expr | '{' expr,*
+// '}']),+
 static void c_decl(Parser *p, NodeVec *out)
 {
     if (is_word(p_tok(p), "static")) p_fail(p, NULL, "a static variable in a device helper");
@@ -128,12 +151,16 @@ static void c_decl(Parser *p, NodeVec *out)
         AstNode *d = p_node(p, AST_SCALAR_DECL, p_loc(p));
         d->type = type;
         d->flags = (type->flags & AST_F_CONST) ? AST_F_CONST : AST_F_MUTABLE;
-        if (!p->panic && p_accept(p, P_MUL)) d->flags |= AST_F_POINTER;
-        else if (!p->panic && p_accept(p, P_AND)) d->flags |= AST_F_REF;
+        if (!p->panic && p_accept(p, P_MUL))
+            d->flags |= AST_F_POINTER;
+        else if (!p->panic && p_accept(p, P_AND))
+            d->flags |= AST_F_REF;
         d->name = p_name(p, "the name to declare");
         d->list = extents(p);
-        if (!p->panic && p_accept(p, P_ASSIGN)) d->value = p_expr(p);
-        else if (!p->panic && p_is(p, P_LBRACE)) d->value = p_bracket_list(p, AST_TUPLE, P_RBRACE);
+        if (!p->panic && p_accept(p, P_ASSIGN))
+            d->value = p_expr(p);
+        else if (!p->panic && p_is(p, P_LBRACE))
+            d->value = p_bracket_list(p, AST_TUPLE, P_RBRACE);
         vec_push(p->arena, out, d);
     } while (!p->panic && p_accept(p, P_COMMA));
 }
@@ -219,20 +246,26 @@ static AstNode *unrolled_for(Parser *p)
     return s;
 }
 
-// cstmt : '{' cstmt* '}' | if | while | for | cdecl ';' | 'return' [expr] ';' | 'break' ';' | 'continue' ';'
+// cstmt : '{' cstmt* '}' | if | while | for | cdecl ';' | 'return' [expr] ';' | 'break' ';' |
+// 'continue' ';'
 //       | asm ';' | cassign ';' | ';'
 void p_c_stmt(Parser *p, NodeVec *out)
 {
-    static const char *const foreign[] = {"do", "switch", "goto", "struct", "using", "typedef", "try", "extern"};
+    static const char *const foreign[] = {"do",    "switch",  "goto", "struct",
+                                          "using", "typedef", "try",  "extern"};
     const Token *t = p_tok(p);
     for (int i = 0; i < COUNT(foreign); i++) {
-        if (is_word(t, foreign[i])) p_fail(p, NULL, "'%s' is outside the C that device helpers may use", foreign[i]);
+        if (is_word(t, foreign[i]))
+            p_fail(p, NULL, "'%s' is outside the C that device helpers may use", foreign[i]);
     }
     if (p->panic || p_accept(p, P_SEMI)) return;
     AstNode *s = NULL;
-    if (t->kind == TOK_PRAGMA_UNROLL) s = unrolled_for(p);
-    else if (is_word(t, "for")) s = c_for(p);
-    else if (t->kind == P_LBRACE || t->kind == KW_IF || t->kind == KW_WHILE) s = p_c_compound(p);
+    if (t->kind == TOK_PRAGMA_UNROLL)
+        s = unrolled_for(p);
+    else if (is_word(t, "for"))
+        s = c_for(p);
+    else if (t->kind == P_LBRACE || t->kind == KW_IF || t->kind == KW_WHILE)
+        s = p_c_compound(p);
     if (s) {
         vec_push(p->arena, out, s);
         return;
@@ -240,7 +273,8 @@ void p_c_stmt(Parser *p, NodeVec *out)
     if (c_decl_here(p)) {
         c_decl(p, out);
     } else {
-        bool word = t->kind == KW_RETURN || t->kind == KW_BREAK || t->kind == KW_CONTINUE || t->kind == KW_ASM;
+        bool word = t->kind == KW_RETURN || t->kind == KW_BREAK || t->kind == KW_CONTINUE ||
+                    t->kind == KW_ASM;
         s = word ? p_word_stmt(p) : c_assign(p);
         vec_push(p->arena, out, s);
     }
@@ -264,11 +298,13 @@ static AstList template_params(Parser *p)
     return p_list(&v);
 }
 
-// dfunc : ['template' '<' .. '>'] word* '__device__' word* ctype ['*'] ID '(' cparam,* ')' '{' cstmt* '}'
+// dfunc : ['template' '<' .. '>'] word* '__device__' word* ctype ['*'] ID '(' cparam,* ')' '{'
+// cstmt* '}'
 AstNode *p_device_function(Parser *p)
 {
-    static const char *const words[] = {"static", "inline", "__forceinline__", "__host__", "constexpr",
-                                        "__noinline__", "__inline__", "__device__", "__co_device__"};
+    static const char *const words[] = {"static",     "inline",     "__forceinline__",
+                                        "__host__",   "constexpr",  "__noinline__",
+                                        "__inline__", "__device__", "__co_device__"};
     AstNode *f = p_node(p, AST_FUNC, p_loc(p));
     NodeVec params = {0};
     f->flags |= AST_F_DEVICE;
@@ -277,11 +313,13 @@ AstNode *p_device_function(Parser *p)
         if (accept_word(p, words[i])) i = -1; // in any order
     }
     f->type = p_c_type(p);
-    if (p_is(p, P_MUL) || p_is(p, P_AND)) p_fail(p, NULL, "a device helper that returns a pointer or reference");
+    if (p_is(p, P_MUL) || p_is(p, P_AND))
+        p_fail(p, NULL, "a device helper that returns a pointer or reference");
     f->loc = p_loc(p);
     f->name = p_name(p, "the name of the function");
     p_expect(p, P_LPAREN, "'(' and the parameters");
-    bool none = p_is(p, TOK_TYPE) && strcmp(p_tok(p)->name, "void") == 0 && p_ahead(p, 1)->kind == P_RPAREN;
+    bool none =
+        p_is(p, TOK_TYPE) && strcmp(p_tok(p)->name, "void") == 0 && p_ahead(p, 1)->kind == P_RPAREN;
     if (none) p_next(p);
     if (!p->panic && !p_is(p, P_RPAREN)) {
         do vec_push(p->arena, &params, c_param(p));

@@ -34,7 +34,8 @@ static size_t add_value(Contract *c, const char *s, size_t n)
 static void finish_value(Contract *c)
 {
     if (!c->lines.n) return;
-    c->lines.at[c->lines.n - 1].value = c->value.n ? arena_strndup(c->arena, c->value.at, (size_t)c->value.n) : "";
+    c->lines.at[c->lines.n - 1].value =
+        c->value.n ? arena_strndup(c->arena, c->value.at, (size_t)c->value.n) : "";
     c->value.n = 0;
 }
 
@@ -54,7 +55,8 @@ static void contract_line(Contract *c, const char *s, size_t n, u32 line, size_t
         add_value(c, s, n);
         return;
     }
-    for (k = blanks; k < n && is_key(s[k]); k++) {}
+    for (k = blanks; k < n && is_key(s[k]); k++) {
+    }
     if (k == blanks || k >= n || s[k] != ':') {
         ast_error(c->sink, loc, "more than one blank behind //! goes on with the line above",
                   "a contract line has the form //! key: value");
@@ -110,9 +112,11 @@ void ast_contract(Arena *a, AstSink *sink, u16 file, const char *text, size_t n,
         size_t len = end ? (size_t)(end - s) : n - at, i = 0;
         while (i < len && is_blank(s[i])) i++;
         bool mark = !in_comment && len - i >= 3 && memcmp(s + i, "//!", 3) == 0;
-        if (mark && head) contract_line(&c, s + i + 3, len - i - 3, line, i + 1);
+        if (mark && head)
+            contract_line(&c, s + i + 3, len - i - 3, line, i + 1);
         else if (mark && len - i > 4 && known_key(s + i + 4, len - i - 4))
-            ast_warning(sink, (Loc){file, (u16)MIN(i + 1, 65535), line}, "move it to the head of the file",
+            ast_warning(sink, (Loc){file, (u16)MIN(i + 1, 65535), line},
+                        "move it to the head of the file",
                         "a contract line behind the head of the file does not count");
         // a directive that goes on with a backslash takes its next line with it
         if (head && !spliced) head = head_line(s, len, &in_comment);

@@ -15,14 +15,18 @@ typedef struct {
 enum { TILE_UNARY = 10, TILE_TIGHT = 13, C_UNARY = 11 }; // operands of unary operators start here
 
 static const Binary binaries[] = {
-    {P_LOR, AST_OP_LOR, 1, 1},         {P_LAND, AST_OP_LAND, 2, 2},       {P_EQ, AST_OP_EQ, 3, 6},
-    {P_NE, AST_OP_NE, 3, 6},           {P_LT, AST_OP_LT, 4, 7},           {P_LE, AST_OP_LE, 4, 7},
-    {P_GT, AST_OP_GT, 4, 7},           {P_GE, AST_OP_GE, 4, 7},           {P_SHL, AST_OP_SHL, 5, 8},
-    {P_SHR, AST_OP_SHR, 5, 8},         {P_ADD, AST_OP_ADD, 6, 9},         {P_SUB, AST_OP_SUB, 6, 9},
-    {P_MUL, AST_OP_MUL, 7, 10},        {P_DIV, AST_OP_DIV, 7, 10},        {P_MOD, AST_OP_MOD, 7, 10},
-    {P_UB_ADD, AST_OP_UB_ADD, 8, 0},   {P_UB_SUB, AST_OP_UB_SUB, 8, 0},   {P_UB_MUL, AST_OP_UB_MUL, 9, 0},
-    {P_UB_DIV, AST_OP_UB_DIV, 9, 0},   {P_UB_MOD, AST_OP_UB_MOD, 9, 0},   {P_AND, AST_OP_AND, 11, 5},
-    {P_XOR, AST_OP_XOR, 11, 4},        {P_OR, AST_OP_OR, 11, 3},          {P_HASH, AST_OP_JOIN, 12, 0},
+    {P_LOR, AST_OP_LOR, 1, 1},       {P_LAND, AST_OP_LAND, 2, 2},
+    {P_EQ, AST_OP_EQ, 3, 6},         {P_NE, AST_OP_NE, 3, 6},
+    {P_LT, AST_OP_LT, 4, 7},         {P_LE, AST_OP_LE, 4, 7},
+    {P_GT, AST_OP_GT, 4, 7},         {P_GE, AST_OP_GE, 4, 7},
+    {P_SHL, AST_OP_SHL, 5, 8},       {P_SHR, AST_OP_SHR, 5, 8},
+    {P_ADD, AST_OP_ADD, 6, 9},       {P_SUB, AST_OP_SUB, 6, 9},
+    {P_MUL, AST_OP_MUL, 7, 10},      {P_DIV, AST_OP_DIV, 7, 10},
+    {P_MOD, AST_OP_MOD, 7, 10},      {P_UB_ADD, AST_OP_UB_ADD, 8, 0},
+    {P_UB_SUB, AST_OP_UB_SUB, 8, 0}, {P_UB_MUL, AST_OP_UB_MUL, 9, 0},
+    {P_UB_DIV, AST_OP_UB_DIV, 9, 0}, {P_UB_MOD, AST_OP_UB_MOD, 9, 0},
+    {P_AND, AST_OP_AND, 11, 5},      {P_XOR, AST_OP_XOR, 11, 4},
+    {P_OR, AST_OP_OR, 11, 3},        {P_HASH, AST_OP_JOIN, 12, 0},
 };
 
 static const Binary *binary_of(int tok)
@@ -60,14 +64,16 @@ static void warn_grouping(Parser *p, const AstNode *e)
     if (e->kind == AST_BINARY) {
         const AstNode *l = e->list.at[0], *r = e->list.at[1];
         bool bitwise = e->op == AST_OP_AND || e->op == AST_OP_OR || e->op == AST_OP_XOR;
-        bool arithmetic = (e->op >= AST_OP_ADD && e->op <= AST_OP_MOD) || e->op == AST_OP_SHL || e->op == AST_OP_SHR;
+        bool arithmetic = (e->op >= AST_OP_ADD && e->op <= AST_OP_MOD) || e->op == AST_OP_SHL ||
+                          e->op == AST_OP_SHR;
         if (arithmetic && is_bitwise(l)) inner = l;
         if (arithmetic && is_bitwise(r)) inner = r;
         if (bitwise && is_bitwise(l) && c_rank(l->op) < c_rank(e->op)) inner = l;
     }
     if (inner)
-        ast_warning(p->sink, inner->loc, "& ^ | bind tighter than arithmetic here; write the parentheses",
-                    "'%s' is grouped before '%s', unlike in C", ast_op_text(inner->op), ast_op_text(e->op));
+        ast_warning(
+            p->sink, inner->loc, "& ^ | bind tighter than arithmetic here; write the parentheses",
+            "'%s' is grouped before '%s', unlike in C", ast_op_text(inner->op), ast_op_text(e->op));
 }
 
 static AstNode *p_binary(Parser *p, int min);
@@ -81,7 +87,8 @@ static AstNode *make_unary(Parser *p, Loc loc, int op, AstNode *value)
     return p_height(p, e);
 }
 
-// ---- lists and strings ----------------------------------------------------------------------------
+// ---- lists and strings
+// ----------------------------------------------------------------------------
 
 // expr,*  up to `close`, which is read
 void p_exprs(Parser *p, NodeVec *out, int close)
@@ -91,7 +98,10 @@ void p_exprs(Parser *p, NodeVec *out, int close)
     if (!p_accept(p, close)) {
         do vec_push(p->arena, out, p_expr(p));
         while (!p->panic && p_accept(p, P_COMMA));
-        p_expect(p, close, close == P_RPAREN ? "',' or ')'" : close == P_RBRACKET ? "',' or ']'" : "',' or '}'");
+        p_expect(p, close,
+                 close == P_RPAREN     ? "',' or ')'"
+                 : close == P_RBRACKET ? "',' or ']'"
+                                       : "',' or '}'");
     }
     p->no_bar = bar;
     p->no_gt = gt;
@@ -127,7 +137,8 @@ void p_string(Parser *p, AstNode *into)
     }
 }
 
-// ---- primaries ------------------------------------------------------------------------------------
+// ---- primaries
+// ------------------------------------------------------------------------------------
 
 static AstNode *literal(Parser *p, AstKind kind)
 {
@@ -149,8 +160,10 @@ static AstNode *count(Parser *p)
     p_next(p);
     p->no_bar = true;
     p->no_gt = false;
-    if (p_is(p, TOK_TYPE)) e->type = p_scalar_type(p, "a type or value");
-    else e->value = p_expr(p);
+    if (p_is(p, TOK_TYPE))
+        e->type = p_scalar_type(p, "a type or value");
+    else
+        e->value = p_expr(p);
     p->no_bar = bar;
     p->no_gt = gt;
     p_expect(p, P_OR, "'|' that closes the element count");
@@ -164,8 +177,10 @@ static AstNode *cast(Parser *p, AstKind kind)
     const char *word = p_tok(p)->name;
     p_next(p);
     p_expect(p, P_LT, arena_printf(p->arena, "'<' behind %s", word));
-    if (p_is(p, TOK_STRING) && kind == AST_CAST) p_string(p, e);
-    else e->type = p_scalar_type(p, "the type to convert to");
+    if (p_is(p, TOK_STRING) && kind == AST_CAST)
+        p_string(p, e);
+    else
+        e->type = p_scalar_type(p, "the type to convert to");
     p_expect(p, P_GT, "'>'");
     p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind %s<..>", word));
     e->value = p->panic ? p_error_node(p) : p_expr(p);
@@ -190,7 +205,8 @@ static bool is_intrinsic(const Parser *p, const char *name)
     for (int i = 0; i < p->intrinsics->n; i++) {
         const AstIntrinsic *x = &p->intrinsics->at[i];
         size_t n = strlen(x->prefix);
-        if (strncmp(name, x->prefix, n) == 0 && (!x->is_namespace || strncmp(name + n, "::", 2) == 0))
+        if (strncmp(name, x->prefix, n) == 0 &&
+            (!x->is_namespace || strncmp(name + n, "::", 2) == 0))
             return true;
     }
     return false;
@@ -202,8 +218,10 @@ static void template_args(Parser *p, AstNode *call)
     NodeVec v = {0};
     p_next(p);
     do {
-        if (p_is(p, TOK_TYPE)) vec_push(p->arena, &v, p_scalar_type(p, "a template argument"));
-        else vec_push(p->arena, &v, p_expr_in_angles(p));
+        if (p_is(p, TOK_TYPE))
+            vec_push(p->arena, &v, p_scalar_type(p, "a template argument"));
+        else
+            vec_push(p->arena, &v, p_expr_in_angles(p));
     } while (!p->panic && p_accept(p, P_COMMA));
     p_expect(p, P_GT, "',' or '>'");
     call->list2 = p_list(&v);
@@ -218,14 +236,17 @@ static AstNode *call_expr(Parser *p)
     e->flags = AST_F_CALL;
     e->name = qualified_name(p, "the function to call");
     if (!e->name) return p_error_node(p);
-    if (strcmp(e->name, "croq::cuda::evict_last") == 0 || strcmp(e->name, "croq::cuda::evict_first") == 0) {
+    if (strcmp(e->name, "croq::cuda::evict_last") == 0 ||
+        strcmp(e->name, "croq::cuda::evict_first") == 0) {
         const char *hint = strrchr(e->name, ':') + 1;
         p_fail_at(p, e->loc, arena_printf(p->arena, "write f = tma.load.async.%s src => dst", hint),
-                  "the cache hint call '%s' was removed, it is a modifier of tma.load now", e->name);
+                  "the cache hint call '%s' was removed, it is a modifier of tma.load now",
+                  e->name);
         return p_error_node(p);
     }
     if (p_is(p, P_LT)) template_args(p, e);
-    if (!p->panic && p_expect(p, P_LPAREN, "'(' behind the function to call")) p_exprs(p, &v, P_RPAREN);
+    if (!p->panic && p_expect(p, P_LPAREN, "'(' behind the function to call"))
+        p_exprs(p, &v, P_RPAREN);
     e->list = p_list(&v);
     return p_height(p, e);
 }
@@ -238,8 +259,10 @@ static AstNode *name_or_call(Parser *p)
     const char *name = p_tok(p)->name;
     if (strcmp(name, "__to") == 0) return cast(p, AST_CAST);
     if (strcmp(name, "__bitcast") == 0) return cast(p, AST_BITCAST);
-    if (builtin) p_next(p);
-    else name = qualified_name(p, "a name");
+    if (builtin)
+        p_next(p);
+    else
+        name = qualified_name(p, "a name");
     if (!name) return p_error_node(p);
     if (!p_is(p, P_LPAREN)) {
         if (builtin) p_fail(p, NULL, "expected '(' behind %s, found %s", name, p_found(p));
@@ -250,8 +273,10 @@ static AstNode *name_or_call(Parser *p)
     AstNode *e = p_node(p, AST_CALL, loc);
     NodeVec v = {0};
     e->name = name;
-    if (builtin || strncmp(name, "__", 2) == 0) e->flags |= AST_F_BUILTIN;
-    else if (is_intrinsic(p, name)) e->flags |= AST_F_INTRINSIC;
+    if (builtin || strncmp(name, "__", 2) == 0)
+        e->flags |= AST_F_BUILTIN;
+    else if (is_intrinsic(p, name))
+        e->flags |= AST_F_INTRINSIC;
     p_next(p);
     p_exprs(p, &v, P_RPAREN);
     e->list = p_list(&v);
@@ -263,16 +288,18 @@ static AstNode *parenthesised(Parser *p)
 {
     Loc loc = p_loc(p);
     bool bar = p->no_bar, gt = p->no_gt;
+    AstNode *e;
     p_next(p);
     p->no_bar = p->no_gt = false;
-    AstNode *e;
     if (p->c_mode && p_c_type_here(p, 0)) {
         e = p_node(p, AST_CAST, loc);
         e->type = p_c_type(p);
         if (p_is(p, P_MUL)) p_fail(p, NULL, "not supported yet: a cast to a pointer");
         p_expect(p, P_RPAREN, "')'");
-        e->value = p->panic ? p_error_node(p) : p_binary(p, C_UNARY);
-        p_height(p, e);
+        if (p->panic || !p_enter(p)) return p_error_node(p);
+        e->value = p_binary(p, C_UNARY);
+        p_leave(p);
+        e = p_height(p, e);
     } else {
         e = p_expr(p);
         p_expect(p, P_RPAREN, "')'");
@@ -302,7 +329,8 @@ static AstNode *no_expression(Parser *p)
     else if (t->kind == TOK_TYPE)
         p_fail(p, "convert with __to<T>(e)", "expected a value, found the type '%s'", t->name);
     else if (t->kind >= KW_AFTER && t->kind <= KW_YIELD)
-        p_fail(p, "reserved words cannot name a value", "expected a value, found the reserved word '%s'", t->name);
+        p_fail(p, "reserved words cannot name a value",
+               "expected a value, found the reserved word '%s'", t->name);
     else
         p_fail(p, NULL, "expected a value, found %s", p_found(p));
     return p_error_node(p);
@@ -313,7 +341,8 @@ static AstNode *no_expression(Parser *p)
 static AstNode *primary(Parser *p)
 {
     AstNode *e;
-    if (p->c_mode && p_c_type_here(p, 0) && p_ahead(p, 1)->kind == P_LPAREN) return c_functional_cast(p);
+    if (p->c_mode && p_c_type_here(p, 0) && p_ahead(p, 1)->kind == P_LPAREN)
+        return c_functional_cast(p);
     switch (p_tok(p)->kind) {
     case TOK_INT: return literal(p, AST_INT);
     case TOK_FLOAT: return literal(p, AST_FLOAT);
@@ -343,7 +372,8 @@ static AstNode *primary(Parser *p)
     return p->c_mode && word ? name_or_call(p) : no_expression(p);
 }
 
-// ---- methods ----------------------------------------------------------------------------------------
+// ---- methods
+// ----------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -387,7 +417,8 @@ static void view_tail(Parser *p, AstNode *e, AstList *into, const char *method)
 {
     NodeVec v = {0};
     p_next(p);
-    if (p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind .%s", method))) p_exprs(p, &v, P_RPAREN);
+    if (p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind .%s", method)))
+        p_exprs(p, &v, P_RPAREN);
     if (into == &e->list4) e->flags |= AST_F_AT;
     *into = p_list(&v);
 }
@@ -403,7 +434,8 @@ static AstNode *view(Parser *p, AstNode *base, int k)
     if (view_ops[k].op == VIEW_SQZ && e->list.n)
         p_complain(p, e->loc, NULL, ".sqz takes no arguments");
     else if (view_ops[k].op != VIEW_SQZ && !e->list.n && !p->panic)
-        p_complain(p, e->loc, NULL, ".%s needs one argument per dimension, found none", view_ops[k].name);
+        p_complain(p, e->loc, NULL, ".%s needs one argument per dimension, found none",
+                   view_ops[k].name);
     if (view_ops[k].step && p_is_method(p, "step")) view_tail(p, e, &e->list3, "step");
     if (view_ops[k].at && p_is_method(p, "at")) view_tail(p, e, &e->list4, "at");
     if (view_ops[k].from && p_is_method(p, "from")) view_tail(p, e, &e->list4, "from");
@@ -434,9 +466,11 @@ static AstNode *method(Parser *p, AstNode *base)
         return p_height(p, e);
     }
     if (strcmp(t->name, "order") == 0)
-        p_fail(p, "an event takes its order in .at: wait full.at(n)", "the spelling .order<..> was removed");
+        p_fail(p, "an event takes its order in .at: wait full.at(n)",
+               "the spelling .order<..> was removed");
     else if (strcmp(t->name, "step") == 0 || strcmp(t->name, "from") == 0)
-        p_fail(p, ".step follows .subspan or .modspan, .from follows .view", "'.%s' has no tiling before it", t->name);
+        p_fail(p, ".step follows .subspan or .modspan, .from follows .view",
+               "'.%s' has no tiling before it", t->name);
     else
         p_fail(p, "known are .at .span .data .subspan .chunkat .chunk .modspan .view .span_as .sqz",
                "unknown method '.%s'", t->name);
@@ -455,7 +489,8 @@ AstNode *p_postfix(Parser *p)
             AstNode *outer = p_node(p, paren ? AST_EXTENT : AST_INDEX, t->loc);
             p_next(p);
             p_exprs(p, &v, paren ? P_RPAREN : P_RBRACKET);
-            if (!v.n && !p->panic) p_fail_at(p, t->loc, NULL, "an index is missing between the brackets");
+            if (!v.n && !p->panic)
+                p_fail_at(p, t->loc, NULL, "an index is missing between the brackets");
             outer->value = e;
             outer->list = p_list(&v);
             e = p_height(p, outer);
@@ -471,28 +506,34 @@ AstNode *p_postfix(Parser *p)
     return e;
 }
 
-// ---- precedence -------------------------------------------------------------------------------------
+// ---- precedence
+// -------------------------------------------------------------------------------------
 
 // unary : ('!' | '-' | '+') binary-of-bitwise | ('~' | '#' | '++' | '--') unary | postfix
 static AstNode *unary(Parser *p, int min)
 {
-    static const u8 loose[][2] = {{P_NOT, AST_OP_NOT}, {P_SUB, AST_OP_NEG},    {P_ADD, AST_OP_PLUS},
-                                  {P_INC, AST_OP_PREINC}, {P_DEC, AST_OP_PREDEC}, {P_TILDE, AST_OP_BITNOT},
-                                  {P_HASH, AST_OP_UBOUND}, {P_MUL, AST_OP_DEREF}, {P_AND, AST_OP_ADDRESS}};
+    static const u8 loose[][2] = {
+        {P_NOT, AST_OP_NOT},     {P_SUB, AST_OP_NEG},    {P_ADD, AST_OP_PLUS},
+        {P_INC, AST_OP_PREINC},  {P_DEC, AST_OP_PREDEC}, {P_TILDE, AST_OP_BITNOT},
+        {P_HASH, AST_OP_UBOUND}, {P_MUL, AST_OP_DEREF},  {P_AND, AST_OP_ADDRESS}};
     const Token *t = p_tok(p);
     int op = AST_OP_NONE;
     for (int i = 0; i < COUNT(loose); i++) {
         if (loose[i][0] == t->kind) op = loose[i][1];
     }
     bool c_only = op == AST_OP_DEREF || op == AST_OP_ADDRESS;
-    if (op == AST_OP_NONE || (c_only && !p->c_mode) || (op == AST_OP_UBOUND && p->c_mode)) return p_postfix(p);
+    if (op == AST_OP_NONE || (c_only && !p->c_mode) || (op == AST_OP_UBOUND && p->c_mode))
+        return p_postfix(p);
     p_next(p);
     if (!p_enter(p)) return p_error_node(p);
     AstNode *value;
-    if (p->c_mode) value = p_binary(p, C_UNARY);
-    else if (op == AST_OP_BITNOT || op == AST_OP_UBOUND || op == AST_OP_PREINC || op == AST_OP_PREDEC)
+    if (p->c_mode)
+        value = p_binary(p, C_UNARY);
+    else if (op == AST_OP_BITNOT || op == AST_OP_UBOUND || op == AST_OP_PREINC ||
+             op == AST_OP_PREDEC)
         value = p_binary(p, TILE_TIGHT);
-    else value = p_binary(p, MAX(min, TILE_UNARY + 1));
+    else
+        value = p_binary(p, MAX(min, TILE_UNARY + 1));
     p_leave(p);
     return make_unary(p, t->loc, op, value);
 }

@@ -11,8 +11,10 @@
 static void stmt_in_list(Parser *p, NodeVec *out)
 {
     int from = p->i;
-    if (p->c_mode) p_c_stmt(p, out);
-    else p_stmt(p, out);
+    if (p->c_mode)
+        p_c_stmt(p, out);
+    else
+        p_stmt(p, out);
     if (p->panic) p_sync(p);
     if (p->i == from && !p_is(p, P_RBRACE)) p_next(p); // never stand still
 }
@@ -31,7 +33,8 @@ AstNode *p_block(Parser *p, const char *what)
         while (!p_is(p, P_RBRACE) && !p_is(p, TOK_EOF)) stmt_in_list(p, &v);
         p_leave(p);
         // the end of the text inside a function was reported by the preprocessor
-        if (!p_accept(p, P_RBRACE) && !p->sink->errors) p_fail(p, NULL, "'}' is missing at the end of %s", what);
+        if (!p_accept(p, P_RBRACE) && !p->sink->errors)
+            p_fail(p, NULL, "'}' is missing at the end of %s", what);
     }
     b->list = p_list(&v);
     return b;
@@ -60,7 +63,8 @@ AstNode *p_body(Parser *p)
 void p_header_done(Parser *p)
 {
     if (!p->panic) return;
-    while (!p_is(p, P_LBRACE) && !p_is(p, P_SEMI) && !p_is(p, P_RBRACE) && !p_is(p, TOK_EOF)) p_next(p);
+    while (!p_is(p, P_LBRACE) && !p_is(p, P_SEMI) && !p_is(p, P_RBRACE) && !p_is(p, TOK_EOF))
+        p_next(p);
     if (p_is(p, P_LBRACE)) p->panic = false;
 }
 
@@ -121,10 +125,13 @@ static void scalar_decls(Parser *p, NodeVec *out, AstNode *type, u32 flags)
     do {
         AstNode *d = declared(p, AST_SCALAR_DECL, type, STOR_NONE);
         d->flags = flags;
-        if (!p->panic && p_accept(p, P_ASSIGN)) d->value = p_expr(p);
-        else d->value = brace_init(p);
+        if (!p->panic && p_accept(p, P_ASSIGN))
+            d->value = p_expr(p);
+        else
+            d->value = brace_init(p);
         if (!p->panic && p_is(p, P_LBRACKET))
-            p_fail(p, "the form is shared f32 [16, 16] name", "the dimensions of a buffer stand before its name");
+            p_fail(p, "the form is shared f32 [16, 16] name",
+                   "the dimensions of a buffer stand before its name");
         vec_push(p->arena, out, d);
     } while (!p->panic && p_accept(p, P_COMMA));
     p_semi(p, "the declaration");
@@ -138,7 +145,8 @@ static void buffer_decls(Parser *p, NodeVec *out, AstKind kind, AstNode *type, i
         d->list = array_counts(p);
         d->value = brace_init(p);
         if (!p->panic && p_is(p, P_ASSIGN))
-            p_fail(p, "the form is name {value}", "a buffer or fragment is initialised with braces, not with '='");
+            p_fail(p, "the form is name {value}",
+                   "a buffer or fragment is initialised with braces, not with '='");
         vec_push(p->arena, out, d);
     } while (!p->panic && p_accept(p, P_COMMA));
     p_semi(p, "the declaration");
@@ -148,16 +156,19 @@ static void buffer_decls(Parser *p, NodeVec *out, AstKind kind, AstNode *type, i
 static void typed_decl(Parser *p, NodeVec *out, int storage, u32 flags)
 {
     AstNode *type = NULL;
-    if (!(flags & AST_F_MUTABLE) || p_is(p, TOK_TYPE)) type = p_scalar_type(p, "the type of the declaration");
+    if (!(flags & AST_F_MUTABLE) || p_is(p, TOK_TYPE))
+        type = p_scalar_type(p, "the type of the declaration");
     if (!p->panic && type && (p_is(p, P_LBRACKET) || p_is(p, KW_MDSPAN))) {
         if (flags & AST_F_MUTABLE)
-            p_complain(p, type->loc, "drop the word", "a buffer cannot be mutable, its elements always are");
+            p_complain(p, type->loc, "drop the word",
+                       "a buffer cannot be mutable, its elements always are");
         p_dims(p, type, false);
         buffer_decls(p, out, AST_BUFFER_DECL, type, storage);
         return;
     }
     if (storage != STOR_NONE && !p->panic)
-        p_fail(p, "the form is shared f32 [16, 16] name", "expected '[' and the dimensions of the %s buffer, found %s",
+        p_fail(p, "the form is shared f32 [16, 16] name",
+               "expected '[' and the dimensions of the %s buffer, found %s",
                ast_storage_name(storage), p_found(p));
     scalar_decls(p, out, type, flags);
 }
@@ -177,7 +188,9 @@ static void event_decls(Parser *p, NodeVec *out, int storage)
         d->value = n;
         if (!p->panic && p_accept(p, P_ASSIGN)) {
             bool ready = p_is(p, TOK_NAME) && strcmp(p_tok(p)->name, "ready") == 0;
-            if (!ready) p_fail(p, "the only initialiser is `= ready`", "an event cannot be initialised with %s", p_found(p));
+            if (!ready)
+                p_fail(p, "the only initialiser is `= ready`",
+                       "an event cannot be initialised with %s", p_found(p));
             p_next(p);
             d->flags |= AST_F_READY;
         }
@@ -195,13 +208,15 @@ static void frag_decls(Parser *p, NodeVec *out)
         type = p_node(p, AST_TYPE, p_loc(p));
         type->name = p_tok(p)->name;
         type->dtype = dtype_by_name(type->name);
-        if (type->dtype < 0) p_fail(p, "the form is frag.f32 name", "'.%s' is no element type", type->name);
+        if (type->dtype < 0)
+            p_fail(p, "the form is frag.f32 name", "'.%s' is no element type", type->name);
         p_next(p);
     } else if (p_is(p, TOK_TYPE)) {
         type = p_scalar_type(p, "the element type");
         p_dims(p, type, false);
     } else if (p_is(p, P_LBRACKET)) {
-        p_fail(p, "the form is frag f32[64, 128] name", "expected the element type of the fragment, found '['");
+        p_fail(p, "the form is frag f32[64, 128] name",
+               "expected the element type of the fragment, found '['");
     }
     buffer_decls(p, out, AST_FRAG_DECL, type, STOR_NONE);
 }
@@ -211,8 +226,10 @@ static void storage_decl(Parser *p, NodeVec *out)
 {
     int stor = p_is(p, KW_GLOBAL) ? STOR_GLOBAL : p_is(p, KW_SHARED) ? STOR_SHARED : STOR_LOCAL;
     p_next(p);
-    if (p_is(p, KW_EVENT)) event_decls(p, out, stor);
-    else typed_decl(p, out, stor, 0);
+    if (p_is(p, KW_EVENT))
+        event_decls(p, out, stor);
+    else
+        typed_decl(p, out, stor, 0);
 }
 
 static AstNode *span_value(Parser *p, const char *name)
@@ -250,13 +267,16 @@ static void tuple_decl(Parser *p, NodeVec *out)
     p_semi(p, "the tuple");
 }
 
-// ---- assignments and expressions ------------------------------------------------------------------
+// ---- assignments and expressions
+// ------------------------------------------------------------------
 
 int p_assign_op(int tok)
 {
-    static const u8 ops[][2] = {{P_ASSIGN, AST_OP_ASSIGN}, {P_ADD_EQ, AST_OP_ADD}, {P_SUB_EQ, AST_OP_SUB}, {P_MUL_EQ, AST_OP_MUL},
-                                {P_DIV_EQ, AST_OP_DIV},    {P_MOD_EQ, AST_OP_MOD}, {P_AND_EQ, AST_OP_AND}, {P_OR_EQ, AST_OP_OR},
-                                {P_XOR_EQ, AST_OP_XOR},    {P_SHL_EQ, AST_OP_SHL}, {P_SHR_EQ, AST_OP_SHR}};
+    static const u8 ops[][2] = {
+        {P_ASSIGN, AST_OP_ASSIGN}, {P_ADD_EQ, AST_OP_ADD}, {P_SUB_EQ, AST_OP_SUB},
+        {P_MUL_EQ, AST_OP_MUL},    {P_DIV_EQ, AST_OP_DIV}, {P_MOD_EQ, AST_OP_MOD},
+        {P_AND_EQ, AST_OP_AND},    {P_OR_EQ, AST_OP_OR},   {P_XOR_EQ, AST_OP_XOR},
+        {P_SHL_EQ, AST_OP_SHL},    {P_SHR_EQ, AST_OP_SHR}};
     for (int i = 0; i < COUNT(ops); i++) {
         if (ops[i][0] == tok) return ops[i][1];
     }
@@ -266,7 +286,8 @@ int p_assign_op(int tok)
 static void check_target(Parser *p, const AstNode *e)
 {
     if (p->panic || e->kind == AST_NAME || e->kind == AST_AT || e->kind == AST_INDEX) return;
-    p_fail_at(p, e->loc, "assign to a name, an element x.at(i, j) or x[i]", "this cannot be assigned to");
+    p_fail_at(p, e->loc, "assign to a name, an element x.at(i, j) or x[i]",
+              "this cannot be assigned to");
 }
 
 // ID '=' expr | elem '=' expr | ID op'=' expr, the operator being the current token
@@ -281,10 +302,13 @@ static AstNode *assignment(Parser *p, AstNode *target)
         p_fail(p, "write x = x & y", "'%s' is no operator of the tile language", t->name);
     p_next(p);
     s->value = p->panic ? p_error_node(p) : p_expr(p);
-    if (!p->panic && s->op == AST_OP_ASSIGN && s->value->kind == AST_SPAN && !(s->value->flags & AST_F_PAREN))
-        p_complain(p, t->loc, "write s : [a, b]", "a span is declared with ':', '=' is for tuples and values");
+    if (!p->panic && s->op == AST_OP_ASSIGN && s->value->kind == AST_SPAN &&
+        !(s->value->flags & AST_F_PAREN))
+        p_complain(p, t->loc, "write s : [a, b]",
+                   "a span is declared with ':', '=' is for tuples and values");
     if (!p->panic && p_assign_op(p_tok(p)->kind))
-        p_fail(p, "one statement assigns once", "expected ';' behind the assignment, found %s", p_found(p));
+        p_fail(p, "one statement assigns once", "expected ';' behind the assignment, found %s",
+               p_found(p));
     return s;
 }
 
@@ -319,18 +343,21 @@ static void expr_stmt(Parser *p, NodeVec *out)
         if (p_op_of(p_tok(p)->kind, false))
             p_fail(p, NULL, "expected '=' or ';', found %s", p_found(p));
         else if (!has_effect(e))
-            p_fail_at(p, loc, "a statement assigns, calls, counts or moves data", "this statement has no effect");
+            p_fail_at(p, loc, "a statement assigns, calls, counts or moves data",
+                      "this statement has no effect");
     }
     vec_push(p->arena, out, s);
     p_semi(p, "the statement");
 }
 
-// ---- control flow -----------------------------------------------------------------------------------
+// ---- control flow
+// -----------------------------------------------------------------------------------
 
 // '(' expr ')'
 static AstNode *condition(Parser *p, const char *word)
 {
-    if (!p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind '%s'", word))) return p_error_node(p);
+    if (!p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind '%s'", word)))
+        return p_error_node(p);
     AstNode *e = p_expr(p);
     if (!p->panic && p_assign_op(p_tok(p)->kind) == AST_OP_ASSIGN)
         p_fail(p, "compare with ==", "an assignment cannot stand in a condition");
@@ -447,9 +474,12 @@ static AstNode *asm_stmt(Parser *p)
         if (!twice && !p_is(p, P_COLON)) break;
         p_next(p);
         if (twice) part++;
-        if (part == 0) s->list = asm_operands(p);
-        else if (part == 1) s->list2 = asm_operands(p);
-        else s->list3 = asm_clobbers(p);
+        if (part == 0)
+            s->list = asm_operands(p);
+        else if (part == 1)
+            s->list2 = asm_operands(p);
+        else
+            s->list3 = asm_clobbers(p);
     }
     p_expect(p, P_RPAREN, "')' at the end of asm");
     return s;
@@ -465,12 +495,15 @@ static AstNode *cpp_stmt(Parser *p)
     return s;
 }
 
-// ---- dispatch -----------------------------------------------------------------------------------------
+// ---- dispatch
+// -----------------------------------------------------------------------------------------
 
 // The statements that device helpers share with tile code.
 AstNode *p_c_compound(Parser *p)
 {
-    return p_is(p, P_LBRACE) ? p_block(p, "the block") : p_is(p, KW_IF) ? if_stmt(p) : while_stmt(p);
+    return p_is(p, P_LBRACE) ? p_block(p, "the block")
+           : p_is(p, KW_IF)  ? if_stmt(p)
+                             : while_stmt(p);
 }
 
 AstNode *p_word_stmt(Parser *p)
@@ -560,10 +593,13 @@ static void attributed(Parser *p, NodeVec *out)
     if (p->panic) return;
     p_stmt(p, out);
     AstNode *s = out->n > first ? out->at[first] : NULL;
-    bool takes = s && (s->kind == AST_PARALLEL || s->kind == AST_MMA || s->kind == AST_FOREACH || s->kind == AST_ERROR);
+    bool takes = s && (s->kind == AST_PARALLEL || s->kind == AST_MMA || s->kind == AST_FOREACH ||
+                       s->kind == AST_ERROR);
     if (!takes)
-        p_complain(p, loc, "they stand before parallel, foreach or mma", "these attributes belong to no statement");
-    else s->attrs = p_list(&attrs);
+        p_complain(p, loc, "they stand before parallel, foreach or mma",
+                   "these attributes belong to no statement");
+    else
+        s->attrs = p_list(&attrs);
 }
 
 // Skips `for (..)` or `do`, whose semicolons end no statement; the body is then read as a block.

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-// ---- removed spellings ------------------------------------------------------------------------------
+// ---- removed spellings
+// ------------------------------------------------------------------------------
 
 static bool word_at(const Parser *p, int k, const char *word)
 {
@@ -17,7 +18,8 @@ static bool word_at(const Parser *p, int k, const char *word)
 bool p_removed(Parser *p)
 {
     if (p_is(p, KW_WAIT) && p_ahead(p, 1)->kind == P_LT) {
-        p_fail(p, "the order carries the phase: wait full.at(n)", "the spelling wait<p> was removed");
+        p_fail(p, "the order carries the phase: wait full.at(n)",
+               "the spelling wait<p> was removed");
         return true;
     }
     return false;
@@ -27,11 +29,13 @@ bool p_removed(Parser *p)
 static bool removed_stage(Parser *p)
 {
     if (!word_at(p, 0, "stage") || p_ahead(p, 1)->kind != P_LT) return false;
-    p_fail(p, "count the order in a mutable u32 and write trigger full.at(n++)", "the spelling stage<N>() was removed");
+    p_fail(p, "count the order in a mutable u32 and write trigger full.at(n++)",
+           "the spelling stage<N>() was removed");
     return true;
 }
 
-// ---- modifiers --------------------------------------------------------------------------------------
+// ---- modifiers
+// --------------------------------------------------------------------------------------
 
 // '<' INT '>': the number, or 0 on an error
 static int angle_int(Parser *p, const char *what)
@@ -54,13 +58,27 @@ static void swizzle(Parser *p, AstNode *s)
     s->flags |= AST_F_SWIZ;
     s->swizzle = angle_int(p, "swiz");
     if (!p->panic && s->swizzle != 32 && s->swizzle != 64 && s->swizzle != 128)
-        p_complain(p, loc, "it is 32, 64 or 128 bytes", "no swizzle of %d bytes exists", s->swizzle);
+        p_complain(p, loc, "it is 32, 64 or 128 bytes", "no swizzle of %d bytes exists",
+                   s->swizzle);
 }
 
-static bool is_swizzle(const Parser *p) { return p_is_method(p, "swiz") || p_is_method(p, "swizzle"); }
+static bool is_swizzle(const Parser *p)
+{
+    return p_is_method(p, "swiz") || p_is_method(p, "swizzle");
+}
 
-enum { MOD_ASYNC, MOD_EVICT, MOD_SWIZ, MOD_ZFILL, MOD_MULTICAST, MOD_PROMOTE, MOD_SPARSE, MOD_NONE };
-static const char *const mod_names[] = {"async", "evict_..", "swiz", "zfill", "multicast", "promote", "sp"};
+enum {
+    MOD_ASYNC,
+    MOD_EVICT,
+    MOD_SWIZ,
+    MOD_ZFILL,
+    MOD_MULTICAST,
+    MOD_PROMOTE,
+    MOD_SPARSE,
+    MOD_NONE
+};
+static const char *const mod_names[] = {"async",     "evict_..", "swiz", "zfill",
+                                        "multicast", "promote",  "sp"};
 
 static int modifier_here(const Parser *p)
 {
@@ -104,29 +122,36 @@ static void modifier(Parser *p, AstNode *s, int mod)
     case MOD_PROMOTE: {
         s->promote = angle_int(p, "promote");
         bool ok = s->promote == 64 || s->promote == 128 || s->promote == 256;
-        if (!p->panic && !ok) p_complain(p, s->loc, "it is 64, 128 or 256 bytes", "no L2 promotion of %d bytes exists", s->promote);
+        if (!p->panic && !ok)
+            p_complain(p, s->loc, "it is 64, 128 or 256 bytes",
+                       "no L2 promotion of %d bytes exists", s->promote);
         break;
     }
     default: sparse(p, s); break;
     }
 }
 
-// mod* : '.async' ['.evict_first' | '.evict_last'] ['.swiz<B>'] ['.zfill'] ['.multicast'] ['.promote<B>'] ['.sp']
+// mod* : '.async' ['.evict_first' | '.evict_last'] ['.swiz<B>'] ['.zfill'] ['.multicast']
+// ['.promote<B>'] ['.sp']
 static void modifiers(Parser *p, AstNode *s)
 {
     int before = -1;
     for (int mod; !p->panic && p_is(p, TOK_METHOD); before = MAX(before, mod)) {
         mod = modifier_here(p);
         if (mod == MOD_NONE) {
-            p_fail(p, "they are, in this order: .async .evict_first .swiz<128> .zfill .multicast .promote<128> .sp",
+            p_fail(p,
+                   "they are, in this order: .async .evict_first .swiz<128> .zfill .multicast "
+                   ".promote<128> .sp",
                    "unknown modifier '.%s' of a transfer", p_tok(p)->name);
             return;
         }
         if (mod == before) {
             p_fail(p, NULL, "modifier '.%s' stands here twice", p_tok(p)->name);
         } else if (mod < before) {
-            p_fail(p, "the order is .async .evict_first .swiz<128> .zfill .multicast .promote<128> .sp",
-                   "modifier '.%s' must stand before '.%s'", p_tok(p)->name, mod_names[before]);
+            p_fail(
+                p,
+                "the order is .async .evict_first .swiz<128> .zfill .multicast .promote<128> .sp",
+                "modifier '.%s' must stand before '.%s'", p_tok(p)->name, mod_names[before]);
         } else {
             modifier(p, s, mod);
         }
@@ -137,7 +162,8 @@ static void modifiers(Parser *p, AstNode *s)
     }
 }
 
-// ---- transfers ----------------------------------------------------------------------------------------
+// ---- transfers
+// ----------------------------------------------------------------------------------------
 
 static int xfer_op(Parser *p, bool tma)
 {
@@ -149,9 +175,12 @@ static int xfer_op(Parser *p, bool tma)
     if (strcmp(w, "transp") == 0 && !tma) return XFER_DMA_TRANSP;
     if (strcmp(w, "any") == 0) return XFER_ANY;
     if (strcmp(w, "store") == 0 && tma)
-        p_fail(p, "write tma.copy src => dst, which goes in both directions", "the spelling tma.store was removed");
+        p_fail(p, "write tma.copy src => dst, which goes in both directions",
+               "the spelling tma.store was removed");
     else
-        p_fail(p, tma ? "they are tma.copy, tma.load and tma.any" : "they are dma.copy, dma.pad, dma.transp and dma.any",
+        p_fail(p,
+               tma ? "they are tma.copy, tma.load and tma.any"
+                   : "they are dma.copy, dma.pad, dma.transp and dma.any",
                "unknown transfer, found %s behind '%s'", p_found(p), tma ? "tma" : "dma");
     return XFER_ANY;
 }
@@ -187,20 +216,26 @@ static void xfer_config(Parser *p, AstNode *s)
 // The destination: a storage word, or a view
 static void xfer_target(Parser *p, AstNode *s)
 {
-    if (p_accept(p, KW_SHARED)) s->storage = STOR_SHARED;
-    else if (p_accept(p, KW_LOCAL)) s->storage = STOR_LOCAL;
-    else if (p_accept(p, KW_GLOBAL)) s->storage = STOR_GLOBAL;
-    else s->target = p_expr(p);
+    if (p_accept(p, KW_SHARED))
+        s->storage = STOR_SHARED;
+    else if (p_accept(p, KW_LOCAL))
+        s->storage = STOR_LOCAL;
+    else if (p_accept(p, KW_GLOBAL))
+        s->storage = STOR_GLOBAL;
+    else
+        s->target = p_expr(p);
 }
 
-// xfer : [ID '='] ('dma' | 'tma') op cfg? mod* view '=>' (view | stor) ['after' ID,+]  |  ID '=' ('dma' | 'tma') '.any'
+// xfer : [ID '='] ('dma' | 'tma') op cfg? mod* view '=>' (view | stor) ['after' ID,+]  |  ID '='
+// ('dma' | 'tma') '.any'
 AstNode *p_xfer(Parser *p, AstNode *result)
 {
     AstNode *s = p_node(p, AST_XFER, result ? result->loc : p_loc(p));
     NodeVec after = {0};
     bool tma = p_is(p, KW_TMA);
     if (result && result->kind != AST_NAME)
-        p_fail_at(p, result->loc, "write name = tma.load.async ...", "a transfer is named by a plain name");
+        p_fail_at(p, result->loc, "write name = tma.load.async ...",
+                  "a transfer is named by a plain name");
     if (result) s->name = result->name;
     if (tma) s->flags |= AST_F_TMA;
     p_next(p);
@@ -208,7 +243,8 @@ AstNode *p_xfer(Parser *p, AstNode *result)
     if (p->panic) return s;
     p_next(p);
     if (s->op == XFER_ANY) {
-        if (!result) p_fail_at(p, s->loc, "write f = dma.any", "a placeholder transfer needs a name");
+        if (!result)
+            p_fail_at(p, s->loc, "write f = dma.any", "a placeholder transfer needs a name");
         return s;
     }
     xfer_config(p, s);
@@ -223,16 +259,19 @@ AstNode *p_xfer(Parser *p, AstNode *result)
     return s;
 }
 
-// ---- mma ------------------------------------------------------------------------------------------------
+// ---- mma
+// ------------------------------------------------------------------------------------------------
 
 // ID | ID '[' expr ']'
 static AstNode *accumulator(Parser *p, const char *what)
 {
     if (p->panic) return p_error_node(p);
     AstNode *e = p_postfix(p);
-    bool ok = e->kind == AST_NAME || (e->kind == AST_INDEX && e->value->kind == AST_NAME) || e->kind == AST_ERROR;
+    bool ok = e->kind == AST_NAME || (e->kind == AST_INDEX && e->value->kind == AST_NAME) ||
+              e->kind == AST_ERROR;
     if (!p->panic && !ok)
-        p_fail_at(p, e->loc, "fragments are named whole, or as x[i] in an array of them", "expected the %s, a fragment", what);
+        p_fail_at(p, e->loc, "fragments are named whole, or as x[i] in an array of them",
+                  "expected the %s, a fragment", what);
     return e;
 }
 
@@ -243,7 +282,8 @@ static void element_suffix(Parser *p, AstNode *s)
     s->type = p_node(p, AST_TYPE, p_loc(p));
     s->type->name = p_tok(p)->name;
     s->type->dtype = dtype_by_name(s->type->name);
-    if (s->type->dtype < 0) p_fail(p, "the form is mma.fill.f32 0.0f", "'.%s' is no element type", s->type->name);
+    if (s->type->dtype < 0)
+        p_fail(p, "the form is mma.fill.f32 0.0f", "'.%s' is no element type", s->type->name);
     p_next(p);
 }
 
@@ -267,9 +307,13 @@ static void mma_load(Parser *p, AstNode *s, AstNode *result)
 {
     s->op = MMA_LOAD;
     for (; !p->panic && p_is(p, TOK_METHOD);) {
-        if (is_swizzle(p)) swizzle(p, s);
-        else if (p_accept_method(p, "frag")) s->flags |= AST_F_FRAG;
-        else p_fail(p, "they are .swiz<128> and .frag", "unknown modifier '.%s' of mma.load", p_tok(p)->name);
+        if (is_swizzle(p))
+            swizzle(p, s);
+        else if (p_accept_method(p, "frag"))
+            s->flags |= AST_F_FRAG;
+        else
+            p_fail(p, "they are .swiz<128> and .frag", "unknown modifier '.%s' of mma.load",
+                   p_tok(p)->name);
     }
     if (!p->panic) s->value = p_expr(p);
     s->target = result;
@@ -286,12 +330,18 @@ static void mma_store(Parser *p, AstNode *s, AstNode *result)
 {
     NodeVec v = {0};
     s->op = MMA_STORE;
-    if (result) p_fail_at(p, s->loc, "write mma.store acc, dst", "mma.store gives no value to assign");
+    if (result)
+        p_fail_at(p, s->loc, "write mma.store acc, dst", "mma.store gives no value to assign");
     for (; !p->panic && p_is(p, TOK_METHOD);) {
-        if (p_accept_method(p, "async")) s->flags |= AST_F_ASYNC;
-        else if (p_accept_method(p, "transp")) s->flags |= AST_F_TRANSP;
-        else if (p_accept_method(p, "mask")) s->flags |= AST_F_MASK;
-        else p_fail(p, "they are .async, .transp and .mask", "unknown modifier '.%s' of mma.store", p_tok(p)->name);
+        if (p_accept_method(p, "async"))
+            s->flags |= AST_F_ASYNC;
+        else if (p_accept_method(p, "transp"))
+            s->flags |= AST_F_TRANSP;
+        else if (p_accept_method(p, "mask"))
+            s->flags |= AST_F_MASK;
+        else
+            p_fail(p, "they are .async, .transp and .mask", "unknown modifier '.%s' of mma.store",
+                   p_tok(p)->name);
     }
     s->value = accumulator(p, "accumulator to store");
     p_expect(p, P_COMMA, "',' and the destination");
@@ -311,15 +361,22 @@ static void mma_mul(Parser *p, AstNode *s, AstNode *result)
     NodeVec v = {0};
     s->op = MMA_MUL;
     for (int k = 0; k < 2 && !p->panic; k++) {
-        if (p_accept_method(p, "col")) s->flags |= k == 0 ? AST_F_A_COL : AST_F_B_COL;
+        if (p_accept_method(p, "col"))
+            s->flags |= k == 0 ? AST_F_A_COL : AST_F_B_COL;
         else if (!p_accept_method(p, "row"))
-            p_fail(p, "the form is mma.row.col acc, a, b", "expected .row or .col, the layout of b, found %s", p_found(p));
+            p_fail(p, "the form is mma.row.col acc, a, b",
+                   "expected .row or .col, the layout of b, found %s", p_found(p));
     }
     for (; !p->panic && p_is(p, TOK_METHOD);) {
-        if (p_accept_method(p, "async")) s->flags |= AST_F_ASYNC;
-        else if (p_accept_method(p, "scale")) s->flags |= AST_F_SCALE;
-        else if (p_accept_method(p, "sp")) s->flags |= AST_F_SPARSE;
-        else p_fail(p, "they are .async, .scale and .sp", "unknown modifier '.%s' of mma", p_tok(p)->name);
+        if (p_accept_method(p, "async"))
+            s->flags |= AST_F_ASYNC;
+        else if (p_accept_method(p, "scale"))
+            s->flags |= AST_F_SCALE;
+        else if (p_accept_method(p, "sp"))
+            s->flags |= AST_F_SPARSE;
+        else
+            p_fail(p, "they are .async, .scale and .sp", "unknown modifier '.%s' of mma",
+                   p_tok(p)->name);
     }
     s->target = accumulator(p, "accumulator");
     while (!p->panic && p_accept(p, P_COMMA)) vec_push(p->arena, &v, p_expr(p));
@@ -330,7 +387,8 @@ static void mma_mul(Parser *p, AstNode *s, AstNode *result)
                    "mma needs %d operands behind the accumulator, found %d", want, v.n);
     bool async = s->flags & AST_F_ASYNC;
     if (!p->panic && async && (!result || result->kind != AST_NAME))
-        p_complain(p, s->loc, "write op = mma.row.row.async acc, a, b; and later wait op;", "an async mma needs a name");
+        p_complain(p, s->loc, "write op = mma.row.row.async acc, a, b; and later wait op;",
+                   "an async mma needs a name");
     if (!p->panic && !async && result)
         p_complain(p, s->loc, "write mma.row.row.async to name the operation, or drop the name",
                    "a synchronous mma gives no value to assign");
@@ -345,18 +403,22 @@ static void mma_scale(Parser *p, AstNode *s)
     s->target = accumulator(p, "accumulator to scale");
     while (!p->panic && p_accept(p, P_COMMA)) vec_push(p->arena, &v, p_expr(p));
     s->list = p_list(&v);
-    if (!p->panic && v.n != 2) p_complain(p, s->loc, NULL, "mma.scale needs two scales behind the accumulator, found %d", v.n);
+    if (!p->panic && v.n != 2)
+        p_complain(p, s->loc, NULL, "mma.scale needs two scales behind the accumulator, found %d",
+                   v.n);
 }
 
 static void removed_mma(Parser *p)
 {
     static const char *const old[][2] = {
         {"wait", "name the operation: op = mma.row.row.async acc, a, b; and wait op;"},
-        {"commit", "groups follow from the operations: op = mma.row.row.async acc, a, b; and wait op;"},
+        {"commit",
+         "groups follow from the operations: op = mma.row.row.async acc, a, b; and wait op;"},
         {"desc", "write the shared view as the operand: mma.row.row acc, a, b"},
     };
     for (int i = 0; i < COUNT(old); i++) {
-        if (p_is_method(p, old[i][0])) p_fail(p, old[i][1], "the spelling mma.%s was removed", old[i][0]);
+        if (p_is_method(p, old[i][0]))
+            p_fail(p, old[i][1], "the spelling mma.%s was removed", old[i][0]);
     }
 }
 
@@ -366,16 +428,24 @@ AstNode *p_mma(Parser *p, AstNode *result)
     p_next(p);
     removed_mma(p);
     if (p->panic) return s;
-    if (p_accept_method(p, "fill")) mma_fill(p, s, result);
-    else if (p_accept_method(p, "load")) mma_load(p, s, result);
-    else if (p_accept_method(p, "store")) mma_store(p, s, result);
-    else if (p_accept_method(p, "scale")) mma_scale(p, s);
-    else if (p_is_method(p, "row") || p_is_method(p, "col")) mma_mul(p, s, result);
-    else p_fail(p, "they are .fill .load .store .scale .row.row .row.col .col.row .col.col", "unknown mma, found %s behind 'mma'", p_found(p));
+    if (p_accept_method(p, "fill"))
+        mma_fill(p, s, result);
+    else if (p_accept_method(p, "load"))
+        mma_load(p, s, result);
+    else if (p_accept_method(p, "store"))
+        mma_store(p, s, result);
+    else if (p_accept_method(p, "scale"))
+        mma_scale(p, s);
+    else if (p_is_method(p, "row") || p_is_method(p, "col"))
+        mma_mul(p, s, result);
+    else
+        p_fail(p, "they are .fill .load .store .scale .row.row .row.col .col.row .col.col",
+               "unknown mma, found %s behind 'mma'", p_found(p));
     return s;
 }
 
-// ---- parallel, loops ----------------------------------------------------------------------------------
+// ---- parallel, loops
+// ----------------------------------------------------------------------------------
 
 // level : 'cluster' | 'block' | 'group-4' | 'group' | 'thread'  (and 'device' for sync)
 static int level(Parser *p, bool device)
@@ -388,7 +458,8 @@ static int level(Parser *p, bool device)
         p_next(p);
         return levels[i][1];
     }
-    p_fail(p, "they are cluster, block, group-4, group and thread", "expected a level, found %s", p_found(p));
+    p_fail(p, "they are cluster, block, group-4, group and thread", "expected a level, found %s",
+           p_found(p));
     return AST_LEVEL_NONE;
 }
 
@@ -400,7 +471,8 @@ static void braced_names(Parser *p, NodeVec *out, const char *what)
     p_expect(p, P_RBRACE, "',' or '}'");
 }
 
-// pby : [ID | [ID '='] '{' ID,+ '}'] 'by' (expr | '[' expr,+ ']') [':' level ['<' 'cooperative' '>']]
+// pby : [ID | [ID '='] '{' ID,+ '}'] 'by' (expr | '[' expr,+ ']') [':' level ['<' 'cooperative'
+// '>']]
 static AstNode *parby(Parser *p)
 {
     AstNode *b = p_node(p, AST_PARBY, p_loc(p));
@@ -423,8 +495,9 @@ static AstNode *parby(Parser *p)
     if (!span) vec_push(p->arena, &one, bound);
     b->list2 = span ? bound->list : p_list(&one);
     if (!p->panic && names.n && names.n != b->list2.n)
-        p_complain(p, b->loc, "each index variable has its bound", "%d index variable%s but %d bound%s", names.n,
-                   names.n == 1 ? "" : "s", b->list2.n, b->list2.n == 1 ? "" : "s");
+        p_complain(p, b->loc, "each index variable has its bound",
+                   "%d index variable%s but %d bound%s", names.n, names.n == 1 ? "" : "s",
+                   b->list2.n, b->list2.n == 1 ? "" : "s");
     if (p->panic || !p_accept(p, P_COLON)) return b;
     b->level = (u8)level(p, false);
     if (!p->panic && p_accept(p, P_LT)) {
@@ -441,8 +514,10 @@ AstNode *p_parallel(Parser *p)
     AstNode *s = p_node(p, AST_PARALLEL, p_loc(p));
     NodeVec v = {0};
     p_next(p);
-    if (p_accept_method(p, "async")) s->flags |= AST_F_ASYNC;
-    else if (p_is(p, TOK_METHOD)) p_fail(p, "the only one is .async", "unknown modifier '.%s' of parallel", p_tok(p)->name);
+    if (p_accept_method(p, "async"))
+        s->flags |= AST_F_ASYNC;
+    else if (p_is(p, TOK_METHOD))
+        p_fail(p, "the only one is .async", "unknown modifier '.%s' of parallel", p_tok(p)->name);
     if (!p->panic && p_accept(p, P_LT)) {
         s->name = p_name(p, "the stream");
         p_expect(p, P_GT, "'>'");
@@ -477,8 +552,9 @@ static AstNode *within(Parser *p)
     w->value = p->panic ? p_error_node(p) : p_expr(p);
     bool plain = w->value->kind == AST_SPAN && !(w->value->flags & AST_F_PAREN);
     if (!p->panic && plain && names.n != w->value->list.n)
-        p_complain(p, w->loc, "each index variable has its bound", "%d index variable%s but %d bound%s", names.n,
-                   names.n == 1 ? "" : "s", w->value->list.n, w->value->list.n == 1 ? "" : "s");
+        p_complain(p, w->loc, "each index variable has its bound",
+                   "%d index variable%s but %d bound%s", names.n, names.n == 1 ? "" : "s",
+                   w->value->list.n, w->value->list.n == 1 ? "" : "s");
     return w;
 }
 
@@ -498,7 +574,9 @@ static AstNode *range(Parser *p)
         if (!p_is(p, P_COLON) && !p_is(p, P_RPAREN)) part[k] = p_expr(p);
         more = !p->panic && p_accept(p, P_COLON);
     }
-    if (!p->panic && k < 2) p_fail(p, "the form is i(lo : hi : step)", "expected ':' in the range, found %s", p_found(p));
+    if (!p->panic && k < 2)
+        p_fail(p, "the form is i(lo : hi : step)", "expected ':' in the range, found %s",
+               p_found(p));
     p_expect(p, P_RPAREN, "')' behind the range");
     NodeVec v = {0};
     for (int i = 0; i < 3; i++) vec_push(p->arena, &v, part[i]);
@@ -578,8 +656,10 @@ AstNode *p_inthreads(Parser *p)
 {
     AstNode *s = p_node(p, AST_INTHREADS, p_loc(p));
     p_next(p);
-    if (p_accept_method(p, "async")) s->flags |= AST_F_ASYNC;
-    else if (p_is(p, TOK_METHOD)) p_fail(p, "the only one is .async", "unknown modifier '.%s' of inthreads", p_tok(p)->name);
+    if (p_accept_method(p, "async"))
+        s->flags |= AST_F_ASYNC;
+    else if (p_is(p, TOK_METHOD))
+        p_fail(p, "the only one is .async", "unknown modifier '.%s' of inthreads", p_tok(p)->name);
     p_expect(p, P_LPAREN, "'(' and the predicate behind 'inthreads'");
     s->cond = p->panic ? p_error_node(p) : p_expr(p);
     p_expect(p, P_RPAREN, "')' behind the predicate");
@@ -588,7 +668,8 @@ AstNode *p_inthreads(Parser *p)
     return s;
 }
 
-// ---- fragments ------------------------------------------------------------------------------------------
+// ---- fragments
+// ------------------------------------------------------------------------------------------
 
 // apply : 'apply' '{' ID,+ '}' 'in' ID '.span' body
 AstNode *p_apply(Parser *p)
@@ -602,10 +683,13 @@ AstNode *p_apply(Parser *p)
     AstNode *e = p->panic ? p_error_node(p) : p_postfix(p);
     bool span = e->kind == AST_MEMBER && strcmp(e->name, "span") == 0;
     if (!p->panic && !span)
-        p_fail_at(p, e->loc, "the form is apply {i, j} in acc.span", "apply runs over the span of a fragment");
+        p_fail_at(p, e->loc, "the form is apply {i, j} in acc.span",
+                  "apply runs over the span of a fragment");
     s->value = span ? e->value : e;
-    bool named = s->value->kind == AST_NAME || (s->value->kind == AST_INDEX && s->value->value->kind == AST_NAME);
-    if (!p->panic && !named) p_fail_at(p, s->value->loc, NULL, "apply needs the name of a fragment before .span");
+    bool named = s->value->kind == AST_NAME ||
+                 (s->value->kind == AST_INDEX && s->value->value->kind == AST_NAME);
+    if (!p->panic && !named)
+        p_fail_at(p, s->value->loc, NULL, "apply needs the name of a fragment before .span");
     p_header_done(p);
     s->body = p_body(p);
     return s;
@@ -634,15 +718,18 @@ AstNode *p_fragment_op(Parser *p)
     const char *word = p_tok(p)->name;
     s->op = frag_ops[k].op;
     p_next(p);
-    if (p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind '%s'", word))) p_exprs(p, &v, P_RPAREN);
+    if (p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind '%s'", word)))
+        p_exprs(p, &v, P_RPAREN);
     s->list = p_list(&v);
     if (!p->panic && (v.n < frag_ops[k].least || v.n > frag_ops[k].most))
         p_complain(p, s->loc, arena_printf(p->arena, "the form is %s", frag_ops[k].form),
-                   "%s takes %d argument%s, found %d", word, frag_ops[k].least, frag_ops[k].least == 1 ? "" : "s", v.n);
+                   "%s takes %d argument%s, found %d", word, frag_ops[k].least,
+                   frag_ops[k].least == 1 ? "" : "s", v.n);
     return s;
 }
 
-// ---- events, synchronisation ------------------------------------------------------------------------------
+// ---- events, synchronisation
+// ------------------------------------------------------------------------------
 
 static void refs(Parser *p, NodeVec *out, const char *what)
 {
@@ -669,8 +756,10 @@ AstNode *p_trigger(Parser *p)
     AstNode *s = p_node(p, AST_TRIGGER, p_loc(p));
     NodeVec v = {0}, after = {0};
     p_next(p);
-    if (p_accept_method(p, "cluster")) s->flags |= AST_F_CLUSTER;
-    else if (p_is(p, TOK_METHOD)) p_fail(p, "the only one is .cluster", "unknown modifier '.%s' of trigger", p_tok(p)->name);
+    if (p_accept_method(p, "cluster"))
+        s->flags |= AST_F_CLUSTER;
+    else if (p_is(p, TOK_METHOD))
+        p_fail(p, "the only one is .cluster", "unknown modifier '.%s' of trigger", p_tok(p)->name);
     if (!p->panic) refs(p, &v, "an event to trigger");
     if (!p->panic && p_accept(p, KW_AFTER)) refs(p, &after, "a future behind 'after'");
     s->list = p_list(&v);
@@ -687,21 +776,29 @@ AstNode *p_sync_stmt(Parser *p)
         s->op = SYNC_SHARED;
         return s;
     }
-    if (p_accept_method(p, "fence")) s->op = SYNC_FENCE;
-    else if (p_accept_method(p, "barrier")) s->op = SYNC_BARRIER;
-    else p_fail(p, "they are sync.barrier : block and sync.fence : block", "unknown sync, found %s", p_found(p));
+    if (p_accept_method(p, "fence"))
+        s->op = SYNC_FENCE;
+    else if (p_accept_method(p, "barrier"))
+        s->op = SYNC_BARRIER;
+    else
+        p_fail(p, "they are sync.barrier : block and sync.fence : block", "unknown sync, found %s",
+               p_found(p));
     p_expect(p, P_COLON, "':' and the level");
     if (!p->panic) s->level = (u8)level(p, true);
     if (!p->panic && s->op == SYNC_FENCE && p_accept(p, P_LT)) {
-        if (p_accept(p, KW_SHARED)) s->storage = STOR_SHARED;
-        else if (p_accept(p, KW_GLOBAL)) s->storage = STOR_GLOBAL;
-        else p_fail(p, NULL, "expected shared or global, found %s", p_found(p));
+        if (p_accept(p, KW_SHARED))
+            s->storage = STOR_SHARED;
+        else if (p_accept(p, KW_GLOBAL))
+            s->storage = STOR_GLOBAL;
+        else
+            p_fail(p, NULL, "expected shared or global, found %s", p_found(p));
         p_expect(p, P_GT, "'>'");
     }
     return s;
 }
 
-// ---- attributes -------------------------------------------------------------------------------------------
+// ---- attributes
+// -------------------------------------------------------------------------------------------
 
 // attr : '[' '[' ID '(' expr,* ')' ']' ']'
 static AstNode *attr(Parser *p)
@@ -715,7 +812,9 @@ static AstNode *attr(Parser *p)
     a->name = p_name(p, "the name of an attribute");
     bool ok = false;
     for (int i = 0; a->name && i < COUNT(known); i++) ok = ok || strcmp(a->name, known[i]) == 0;
-    if (!ok) p_fail_at(p, loc, "known are launch_bounds, maxnreg and schedule", "unknown attribute '%s'", a->name ? a->name : "");
+    if (!ok)
+        p_fail_at(p, loc, "known are launch_bounds, maxnreg and schedule", "unknown attribute '%s'",
+                  a->name ? a->name : "");
     if (p_expect(p, P_LPAREN, "'(' and the values of the attribute")) p_exprs(p, &v, P_RPAREN);
     a->list = p_list(&v);
     p_expect(p, P_RBRACKET, "']]'");

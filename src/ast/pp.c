@@ -1,25 +1,27 @@
 // pp.c - the preprocessor: splits a file into host text and islands, and expands macros in islands.
 //
-// Input: the bytes of a file. Output: one PpIsland after the other (verbatim text, expanded tokens).
-// Directives count everywhere, expansion happens only in islands and in #if lines. #include is
-// never opened. Invariants: all work is bounded by PP_MAX_WORK tokens per file, whatever macros
-// say; a macro never expands inside its own expansion.
+// Input: the bytes of a file. Output: one PpIsland after the other (verbatim text, expanded
+// tokens). Directives count everywhere, expansion happens only in islands and in #if lines.
+// #include is never opened. Invariants: all work is bounded by PP_MAX_WORK tokens per file,
+// whatever macros say; a macro never expands inside its own expansion.
 #include "tokens.h"
 
 #include <string.h>
 
 enum {
-    PP_MAX_WORK = 1 << 20,   // tokens read or made, per file
-    PP_MAX_NESTING = 64,     // #if in #if, macro call in the arguments of a macro call, parentheses
+    PP_MAX_WORK = 1 << 18, // tokens read or made, per file: about thirty times a large kernel
+    PP_MAX_PARAMS = 256,   // of a macro
+    PP_MAX_INTRINSICS = 64,
+    PP_MAX_NESTING = 64, // #if in #if, macro call in the arguments of a macro call, parentheses
     PP_MAX_ERRORS = 100
 };
 
 typedef struct {
     const char *name, *text; // text: the body as written
     Loc loc;
-    int nparams;             // -1: object-like
-    bool variadic;           // the last parameter takes the rest
-    bool busy;               // being expanded
+    int nparams;   // -1: object-like
+    bool variadic; // the last parameter takes the rest
+    bool busy;     // being expanded
     const char **params;
     Token *body;
     int nbody;
@@ -34,19 +36,19 @@ struct Pp {
     Arena *arena;
     Intern *in;
     Lexer lx;
-    AstSink hard;           // for directives: always reported
-    AstSink *sink;          // for the tokens of the current island
+    AstSink hard;  // for directives: always reported
+    AstSink *sink; // for the tokens of the current island
     Map *macros;
     VEC(Macro *) all;
     VEC(Cond) conds;
     AstIntrinsicVec intrinsics;
     size_t work;
-    bool dead;              // work ran out: everything that follows is the end of the text
+    bool dead; // work ran out: everything that follows is the end of the text
     // host text
     size_t host_at;
     Loc host_loc;
-    int depth;              // of open braces
-    u64 transparent;        // bit d: brace d belongs to a namespace or extern "C"
+    int depth;       // of open braces
+    u64 transparent; // bit d: brace d belongs to a namespace or extern "C"
     bool finished;
 };
 
@@ -77,8 +79,10 @@ void ast_error(AstSink *s, Loc loc, const char *hint, const char *fmt, ...)
     va_start(ap, fmt);
     if (s->errors++ < PP_MAX_ERRORS && (!s->quiet || !s->why)) {
         const char *text = arena_vprintf(s->arena, fmt, ap);
-        if (s->quiet) s->why = text, s->why_loc = loc;
-        else diag_error(s->diag, loc, hint, "%s", text);
+        if (s->quiet)
+            s->why = text, s->why_loc = loc;
+        else
+            diag_error(s->diag, loc, hint, "%s", text);
     }
     va_end(ap);
 }
@@ -108,12 +112,14 @@ static bool pp_spend(Pp *p, Loc loc, size_t n)
 
 static bool is_word_token(const Token *t)
 {
-    return t->kind == TOK_NAME || t->kind == TOK_TYPE || (t->kind >= KW_AFTER && t->kind <= KW_YIELD);
+    return t->kind == TOK_NAME || t->kind == TOK_TYPE ||
+           (t->kind >= KW_AFTER && t->kind <= KW_YIELD);
 }
 
 static bool same_body(const Macro *a, const Macro *b)
 {
-    if (a->nparams != b->nparams || a->variadic != b->variadic || a->nbody != b->nbody) return false;
+    if (a->nparams != b->nparams || a->variadic != b->variadic || a->nbody != b->nbody)
+        return false;
     for (int i = 0; i < a->nparams; i++) {
         if (a->params[i] != b->params[i]) return false;
     }
@@ -132,9 +138,10 @@ static void macro_add(Pp *p, Macro *m)
 {
     Macro *old = map_get(p->macros, m->name);
     if (old && !same_body(old, m)) {
-        const char *hint = old->loc.line
-            ? arena_printf(p->arena, "first defined in line %u; #undef it before", old->loc.line)
-            : "it came from the command line (-D); guard this with #ifndef";
+        const char *hint =
+            old->loc.line ? arena_printf(p->arena, "first defined in line %u; #undef it before",
+                                         old->loc.line)
+                          : "it came from the command line (-D); guard this with #ifndef";
         ast_error(&p->hard, m->loc, hint, "macro '%s' is defined again with another body", m->name);
         return;
     }
@@ -163,7 +170,12 @@ static bool macro_params(Pp *p, Lexer *line, Macro *m)
     }
     m->nparams = names.n;
     m->params = names.at;
-    if (t.kind == P_RPAREN) return true;
+    if (t.kind == P_RPAREN && names.n <= PP_MAX_PARAMS) return true;
+    if (names.n > PP_MAX_PARAMS) {
+        ast_error(&p->hard, m->loc, NULL, "macro '%s' has more than %d parameters", m->name,
+                  PP_MAX_PARAMS);
+        return false;
+    }
     ast_error(&p->hard, t.loc, "the form is #define NAME(a, b) body",
               "%s in the parameters of macro '%s'", tok_describe(p->arena, &t), m->name);
     return false;
@@ -182,7 +194,8 @@ static void macro_body(Pp *p, Lexer *line, Macro *m)
         vec_push(p->arena, &body, t);
     }
     size_t to = line->n;
-    while (to > from && (line->s[to - 1] == ' ' || line->s[to - 1] == '\t' || line->s[to - 1] == '\r'))
+    while (to > from &&
+           (line->s[to - 1] == ' ' || line->s[to - 1] == '\t' || line->s[to - 1] == '\r'))
         to--;
     m->text = body.n ? arena_strndup(p->arena, line->s + MIN(from, to), to - MIN(from, to)) : "";
     m->body = body.at;
@@ -194,8 +207,8 @@ static void pp_do_define(Pp *p, Lexer *line)
     Token t;
     lex_next(line, &t);
     if (!is_word_token(&t)) {
-        ast_error(&p->hard, t.loc, "the form is #define NAME value", "#define needs a name, found %s",
-                  tok_describe(p->arena, &t));
+        ast_error(&p->hard, t.loc, "the form is #define NAME value",
+                  "#define needs a name, found %s", tok_describe(p->arena, &t));
         return;
     }
     Macro *m = ARENA_NEW(p->arena, Macro);
@@ -213,7 +226,8 @@ static void pp_do_define(Pp *p, Lexer *line)
 void pp_define(Pp *p, const char *name, const char *value)
 {
     const char *text = value ? value : "1";
-    Lexer l = lex_open(p->arena, p->in, 0, arena_strndup(p->arena, text, strlen(text)), strlen(text));
+    Lexer l =
+        lex_open(p->arena, p->in, 0, arena_strndup(p->arena, text, strlen(text)), strlen(text));
     Macro *m = ARENA_NEW(p->arena, Macro);
     m->name = intern(p->in, name);
     m->nparams = -1;
@@ -257,7 +271,8 @@ static void eval_fail(Eval *e, const char *what)
     if (!e->bad && what)
         ast_error(&e->p->hard, t->loc, NULL, "%s", what);
     else if (!e->bad)
-        ast_error(&e->p->hard, t->loc, "only integers, macros, defined(X) and C operators count here",
+        ast_error(&e->p->hard, t->loc,
+                  "only integers, macros, defined(X) and C operators count here",
                   "%s in the condition of #if", tok_describe(e->p->arena, t));
     e->bad = true;
 }
@@ -271,11 +286,19 @@ static int eval_level(int kind)
     case P_OR: return 3;
     case P_XOR: return 4;
     case P_AND: return 5;
-    case P_EQ: case P_NE: return 6;
-    case P_LT: case P_LE: case P_GT: case P_GE: return 7;
-    case P_SHL: case P_SHR: return 8;
-    case P_ADD: case P_SUB: return 9;
-    case P_MUL: case P_DIV: case P_MOD: return 10;
+    case P_EQ:
+    case P_NE: return 6;
+    case P_LT:
+    case P_LE:
+    case P_GT:
+    case P_GE: return 7;
+    case P_SHL:
+    case P_SHR: return 8;
+    case P_ADD:
+    case P_SUB: return 9;
+    case P_MUL:
+    case P_DIV:
+    case P_MOD: return 10;
     default: return 0;
     }
 }
@@ -317,11 +340,20 @@ static Value eval_primary(Eval *e)
         if (eval_peek(e)->kind != P_RPAREN) eval_fail(e, NULL);
         e->i++;
         break;
-    case P_SUB: x = eval_primary(e); x.v = 0 - x.v; break;
+    case P_SUB:
+        x = eval_primary(e);
+        x.v = 0 - x.v;
+        break;
     case P_ADD: x = eval_primary(e); break;
     case P_NOT: x = (Value){!eval_primary(e).v, false}; break;
-    case P_TILDE: x = eval_primary(e); x.v = ~x.v; break;
-    default: e->i--; eval_fail(e, NULL); break;
+    case P_TILDE:
+        x = eval_primary(e);
+        x.v = ~x.v;
+        break;
+    default:
+        e->i--;
+        eval_fail(e, NULL);
+        break;
     }
     e->nesting--;
     return x;
@@ -369,9 +401,12 @@ static Value eval_expr(Eval *e, int min)
         e->skipped += skip;
         Value b = eval_expr(e, level);
         e->skipped -= skip;
-        if (op == P_LAND) a = (Value){a.v && b.v, false};
-        else if (op == P_LOR) a = (Value){a.v || b.v, false};
-        else a = eval_binary(e, op, a, b);
+        if (op == P_LAND)
+            a = (Value){a.v && b.v, false};
+        else if (op == P_LOR)
+            a = (Value){a.v || b.v, false};
+        else
+            a = eval_binary(e, op, a, b);
     }
     if (min == 0 && !e->bad && eval_peek(e)->kind == P_QUEST) {
         e->i++;
@@ -440,7 +475,8 @@ static bool eval_ifdef(Pp *p, Lexer *line, const char *word)
     Token t;
     lex_next(line, &t);
     if (!is_word_token(&t)) {
-        ast_error(&p->hard, t.loc, NULL, "#%s needs a name, found %s", word, tok_describe(p->arena, &t));
+        ast_error(&p->hard, t.loc, NULL, "#%s needs a name, found %s", word,
+                  tok_describe(p->arena, &t));
         return false;
     }
     return (map_get(p->macros, t.name) != NULL) == (strcmp(word, "ifdef") == 0);
@@ -509,7 +545,10 @@ static bool do_pragma(Pp *p, Lexer *line, Loc loc, Token *out)
     lex_next(line, &what);
     lex_next(line, &name);
     bool space = what.name && strcmp(what.name, "namespace") == 0;
-    if ((space || (what.name && strcmp(what.name, "prefix") == 0)) && name.kind == TOK_NAME)
+    bool full = p->intrinsics.n >= PP_MAX_INTRINSICS;
+    if (full)
+        ast_error(&p->hard, loc, NULL, "more than %d #pragma croq intrinsic", PP_MAX_INTRINSICS);
+    else if ((space || (what.name && strcmp(what.name, "prefix") == 0)) && name.kind == TOK_NAME)
         vec_push(p->arena, &p->intrinsics, ((AstIntrinsic){name.name, space}));
     else
         ast_error(&p->hard, what.loc, "the forms are `prefix X` and `namespace X`",
@@ -532,8 +571,10 @@ static bool pp_directive(Pp *p, Token *out)
         pp_do_define(p, &line);
     } else if (strcmp(w, "undef") == 0) {
         lex_next(&line, &t);
-        if (is_word_token(&t)) map_put(p->macros, t.name, NULL);
-        else ast_error(&p->hard, t.loc, NULL, "#undef needs a name");
+        if (is_word_token(&t))
+            map_put(p->macros, t.name, NULL);
+        else
+            ast_error(&p->hard, t.loc, NULL, "#undef needs a name");
     } else if (is_cond_open(w)) {
         cond_open(p, &line, w, t.loc);
     } else if (is_cond_next(w)) {
@@ -564,9 +605,12 @@ static void pp_skip(Pp *p)
         Token t;
         lex_next(&line, &t);
         const char *w = t.name && t.kind != TOK_STRING ? t.name : "";
-        if (is_cond_open(w)) inner++;
-        else if (inner == 0 && is_cond_next(w)) cond_next(p, &line, w, t.loc);
-        else if (inner > 0 && strcmp(w, "endif") == 0) inner--;
+        if (is_cond_open(w))
+            inner++;
+        else if (inner == 0 && is_cond_next(w))
+            cond_next(p, &line, w, t.loc);
+        else if (inner > 0 && strcmp(w, "endif") == 0)
+            inner--;
         lex_seek(&p->lx, lex_line_end(&p->lx));
     }
     p->lx.every_hash = every;
@@ -618,8 +662,8 @@ static bool pull(Expander *e, Token *t)
 
 typedef VEC(TokenVec) ArgVec;
 
-// The arguments of a call of m, '(' read. Commas inside (), [] and {} do not separate. False when the
-// text ends inside.
+// The arguments of a call of m, '(' read. Commas inside (), [] and {} do not separate. False when
+// the text ends inside.
 static bool read_args(Expander *e, const Macro *m, ArgVec *args)
 {
     Arena *a = e->p->arena;
@@ -690,13 +734,14 @@ static bool expand_call(Expander *e, Macro *m, const Token *t)
     }
     if (!read_args(e, m, &args)) {
         if (!e->p->dead)
-            ast_error(e->p->sink, t->loc, "close it with ')'", "call of macro '%s' does not end", m->name);
+            ast_error(e->p->sink, t->loc, "close it with ')'", "call of macro '%s' does not end",
+                      m->name);
         return true;
     }
     int given = m->nparams == 0 && args.n == 1 && args.at[0].n == 0 ? 0 : args.n;
     if (given != m->nparams && !(m->variadic && given >= m->nparams - 1)) {
-        ast_error(e->p->sink, t->loc, NULL, "macro '%s' takes %d argument%s, found %d", m->name, m->nparams,
-                  m->nparams == 1 ? "" : "s", given);
+        ast_error(e->p->sink, t->loc, NULL, "macro '%s' takes %d argument%s, found %d", m->name,
+                  m->nparams, m->nparams == 1 ? "" : "s", given);
         Token *zero = ARENA_NEW(e->p->arena, Token); // stands in, so that one mistake is one error
         *zero = (Token){.kind = TOK_INT, .dtype = DT_S32};
         vec_push(e->p->arena, &e->stack, ((Source){.at = zero, .n = 1, .use = t->loc}));
@@ -711,7 +756,8 @@ static bool expand_next(Expander *e, Token *t)
 {
     for (;;) {
         if (!pull(e, t)) return false;
-        Macro *m = is_word_token(t) && !(t->flags & TF_NO_EXPAND) ? map_get(e->p->macros, t->name) : NULL;
+        Macro *m =
+            is_word_token(t) && !(t->flags & TF_NO_EXPAND) ? map_get(e->p->macros, t->name) : NULL;
         if (!m) return true;
         if (m->busy) {
             t->flags |= TF_NO_EXPAND;
@@ -749,7 +795,8 @@ static void read_function(Pp *p, PpIsland *out)
                       (strcmp(t.name, "__co__") == 0 || strcmp(t.name, "__cok__") == 0);
         if (island) { // surely a new function: a '}' is missing before it
             ast_error(p->sink, out->loc, "a '}' is missing",
-                      "the function that starts here does not end before the next one in line %u", t.loc.line);
+                      "the function that starts here does not end before the next one in line %u",
+                      t.loc.line);
             p->lx.pos -= t.len;
             break;
         }
@@ -781,7 +828,8 @@ static void read_block(Pp *p, PpIsland *out)
     for (;;) {
         RawItem r = lex_raw(&p->lx);
         if (r.kind == RAW_EOF) {
-            ast_error(&p->hard, out->loc, "close it with '}'", "the __cok__ block that starts here does not end");
+            ast_error(&p->hard, out->loc, "close it with '}'",
+                      "the __cok__ block that starts here does not end");
             to = p->lx.pos;
             break;
         }
@@ -790,7 +838,8 @@ static void read_block(Pp *p, PpIsland *out)
             pp_skip(p);
         }
         if (depth == 0 && !(r.kind == RAW_CHAR && r.c == '{')) {
-            ast_error(&p->hard, out->loc, "the form is __cok__ { device text }", "__cok__ needs a '{' behind it");
+            ast_error(&p->hard, out->loc, "the form is __cok__ { device text }",
+                      "__cok__ needs a '{' behind it");
             break;
         }
         if (r.kind != RAW_CHAR) continue;
@@ -841,7 +890,7 @@ static bool word_is(const Pp *p, RawItem r, const char *w)
 // Words that may stand before `__device__`.
 static bool is_device_prefix(const Pp *p, RawItem r)
 {
-    static const char *const words[] = {"template", "static",   "inline",       "__forceinline__",
+    static const char *const words[] = {"template", "static",    "inline",       "__forceinline__",
                                         "__host__", "constexpr", "__noinline__", "__inline__"};
     for (int i = 0; i < COUNT(words); i++) {
         if (word_is(p, r, words[i])) return true;
@@ -871,7 +920,8 @@ static void skip_template(Pp *p)
 static void host_brace(Pp *p, char c, bool opens_scope)
 {
     if (c == '{') {
-        if (p->depth < 64) p->transparent = (p->transparent & ~(1ull << p->depth)) | (u64)opens_scope << p->depth;
+        if (p->depth < 64)
+            p->transparent = (p->transparent & ~(1ull << p->depth)) | (u64)opens_scope << p->depth;
         p->depth++;
     } else if (p->depth > 0) {
         p->depth--;
@@ -912,7 +962,8 @@ bool pp_next(Pp *p, PpIsland *out)
                 bool back = prefixed && !co;
                 p->lx.pos = r.at; // the function's tokens start with this word
                 if (back) lex_rewind(&p->lx, prefix_at, prefix_loc);
-                read_island(p, out, co ? PART_TILE : PART_DEVICE, back ? prefix_at : r.at, back ? prefix_loc : loc);
+                read_island(p, out, co ? PART_TILE : PART_DEVICE, back ? prefix_at : r.at,
+                            back ? prefix_loc : loc);
                 return true;
             }
         } else if (cok) {

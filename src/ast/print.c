@@ -7,44 +7,92 @@
 #include <string.h>
 
 const char *const ast_kind_name[AST_KIND_COUNT] = {
-    [AST_ERROR] = "error",           [AST_FUNC] = "function",         [AST_PARAM] = "param",
-    [AST_TYPE] = "type",             [AST_ANYDIM] = "any dimension",  [AST_SCALAR_DECL] = "scalar",
-    [AST_BUFFER_DECL] = "buffer",    [AST_FRAG_DECL] = "fragment",    [AST_EVENT_DECL] = "event",
-    [AST_SPAN_DECL] = "span",        [AST_TUPLE_DECL] = "tuple",      [AST_BLOCK] = "block",
-    [AST_ASSIGN] = "assignment",     [AST_EXPR] = "expression",       [AST_XFER] = "transfer",
-    [AST_MMA] = "mma",               [AST_APPLY] = "apply",           [AST_REDUCE] = "reduce",
-    [AST_ALL_REDUCE] = "all_reduce", [AST_COPY] = "copy",             [AST_SWAP] = "swap",
-    [AST_ROTATE] = "rotate",         [AST_WAIT] = "wait",             [AST_TRIGGER] = "trigger",
-    [AST_PARALLEL] = "parallel",     [AST_PARBY] = "by",              [AST_WITH] = "with",
-    [AST_FOREACH] = "foreach",       [AST_WITHIN] = "within",         [AST_RANGE] = "range",
-    [AST_SUFFIX] = "suffix",         [AST_INTHREADS] = "inthreads",   [AST_WHILE] = "while",
-    [AST_IF] = "if",                 [AST_FOR] = "for",               [AST_SYNC] = "sync",
-    [AST_RETURN] = "return",         [AST_BREAK] = "break",           [AST_CONTINUE] = "continue",
-    [AST_YIELD] = "yield",           [AST_ASSERT] = "assert",         [AST_PRINT] = "print",
-    [AST_ASM] = "asm",               [AST_ASM_OPERAND] = "operand",   [AST_CPP] = "__cpp__",
-    [AST_ATTR] = "attribute",        [AST_NAME] = "name",             [AST_WILD] = "_",
-    [AST_INT] = "integer",           [AST_FLOAT] = "float",           [AST_BOOL] = "bool",
-    [AST_INF] = "inf",               [AST_NULLPTR] = "nullptr",       [AST_STRING] = "string",
-    [AST_SPAN] = "span literal",     [AST_TUPLE] = "tuple literal",   [AST_UNARY] = "unary",
-    [AST_BINARY] = "binary",         [AST_SELECT] = "?:",             [AST_COUNT] = "element count",
-    [AST_CALL] = "call",             [AST_EXTENT] = "extent",         [AST_INDEX] = "index",
-    [AST_AT] = "element",            [AST_MEMBER] = "member",         [AST_VIEW] = "view",
-    [AST_CAST] = "conversion",       [AST_BITCAST] = "bitcast",
+    [AST_ERROR] = "error",
+    [AST_FUNC] = "function",
+    [AST_PARAM] = "param",
+    [AST_TYPE] = "type",
+    [AST_ANYDIM] = "any dimension",
+    [AST_SCALAR_DECL] = "scalar",
+    [AST_BUFFER_DECL] = "buffer",
+    [AST_FRAG_DECL] = "fragment",
+    [AST_EVENT_DECL] = "event",
+    [AST_SPAN_DECL] = "span",
+    [AST_TUPLE_DECL] = "tuple",
+    [AST_BLOCK] = "block",
+    [AST_ASSIGN] = "assignment",
+    [AST_EXPR] = "expression",
+    [AST_XFER] = "transfer",
+    [AST_MMA] = "mma",
+    [AST_APPLY] = "apply",
+    [AST_REDUCE] = "reduce",
+    [AST_ALL_REDUCE] = "all_reduce",
+    [AST_COPY] = "copy",
+    [AST_SWAP] = "swap",
+    [AST_ROTATE] = "rotate",
+    [AST_WAIT] = "wait",
+    [AST_TRIGGER] = "trigger",
+    [AST_PARALLEL] = "parallel",
+    [AST_PARBY] = "by",
+    [AST_WITH] = "with",
+    [AST_FOREACH] = "foreach",
+    [AST_WITHIN] = "within",
+    [AST_RANGE] = "range",
+    [AST_SUFFIX] = "suffix",
+    [AST_INTHREADS] = "inthreads",
+    [AST_WHILE] = "while",
+    [AST_IF] = "if",
+    [AST_FOR] = "for",
+    [AST_SYNC] = "sync",
+    [AST_RETURN] = "return",
+    [AST_BREAK] = "break",
+    [AST_CONTINUE] = "continue",
+    [AST_YIELD] = "yield",
+    [AST_ASSERT] = "assert",
+    [AST_PRINT] = "print",
+    [AST_ASM] = "asm",
+    [AST_ASM_OPERAND] = "operand",
+    [AST_CPP] = "__cpp__",
+    [AST_ATTR] = "attribute",
+    [AST_NAME] = "name",
+    [AST_WILD] = "_",
+    [AST_INT] = "integer",
+    [AST_FLOAT] = "float",
+    [AST_BOOL] = "bool",
+    [AST_INF] = "inf",
+    [AST_NULLPTR] = "nullptr",
+    [AST_STRING] = "string",
+    [AST_SPAN] = "span literal",
+    [AST_TUPLE] = "tuple literal",
+    [AST_UNARY] = "unary",
+    [AST_BINARY] = "binary",
+    [AST_SELECT] = "?:",
+    [AST_COUNT] = "element count",
+    [AST_CALL] = "call",
+    [AST_EXTENT] = "extent",
+    [AST_INDEX] = "index",
+    [AST_AT] = "element",
+    [AST_MEMBER] = "member",
+    [AST_VIEW] = "view",
+    [AST_CAST] = "conversion",
+    [AST_BITCAST] = "bitcast",
 };
 
 const char *ast_op_text(int op)
 {
     static const char *const text[AST_OP_COUNT_] = {
-        [AST_OP_ASSIGN] = "=",     [AST_OP_ADD] = "+",      [AST_OP_SUB] = "-",      [AST_OP_MUL] = "*",
-        [AST_OP_DIV] = "/",        [AST_OP_MOD] = "%",      [AST_OP_AND] = "&",      [AST_OP_OR] = "|",
-        [AST_OP_XOR] = "^",        [AST_OP_SHL] = "<<",     [AST_OP_SHR] = ">>",     [AST_OP_LAND] = "&&",
-        [AST_OP_LOR] = "||",       [AST_OP_EQ] = "==",      [AST_OP_NE] = "!=",      [AST_OP_LT] = "<",
-        [AST_OP_LE] = "<=",        [AST_OP_GT] = ">",       [AST_OP_GE] = ">=",      [AST_OP_JOIN] = "#",
-        [AST_OP_UB_ADD] = "#+",    [AST_OP_UB_SUB] = "#-",  [AST_OP_UB_MUL] = "#*",  [AST_OP_UB_DIV] = "#/",
-        [AST_OP_UB_MOD] = "#%",    [AST_OP_BIND] = "<->",   [AST_OP_MAX] = "max",    [AST_OP_NEG] = "-",
-        [AST_OP_PLUS] = "+",       [AST_OP_NOT] = "!",      [AST_OP_BITNOT] = "~",   [AST_OP_UBOUND] = "#",
-        [AST_OP_PREINC] = "++",    [AST_OP_PREDEC] = "--",  [AST_OP_POSTINC] = "++", [AST_OP_POSTDEC] = "--",
-        [AST_OP_DEREF] = "*",      [AST_OP_ADDRESS] = "&",
+        [AST_OP_ASSIGN] = "=",  [AST_OP_ADD] = "+",      [AST_OP_SUB] = "-",
+        [AST_OP_MUL] = "*",     [AST_OP_DIV] = "/",      [AST_OP_MOD] = "%",
+        [AST_OP_AND] = "&",     [AST_OP_OR] = "|",       [AST_OP_XOR] = "^",
+        [AST_OP_SHL] = "<<",    [AST_OP_SHR] = ">>",     [AST_OP_LAND] = "&&",
+        [AST_OP_LOR] = "||",    [AST_OP_EQ] = "==",      [AST_OP_NE] = "!=",
+        [AST_OP_LT] = "<",      [AST_OP_LE] = "<=",      [AST_OP_GT] = ">",
+        [AST_OP_GE] = ">=",     [AST_OP_JOIN] = "#",     [AST_OP_UB_ADD] = "#+",
+        [AST_OP_UB_SUB] = "#-", [AST_OP_UB_MUL] = "#*",  [AST_OP_UB_DIV] = "#/",
+        [AST_OP_UB_MOD] = "#%", [AST_OP_BIND] = "<->",   [AST_OP_MAX] = "max",
+        [AST_OP_NEG] = "-",     [AST_OP_PLUS] = "+",     [AST_OP_NOT] = "!",
+        [AST_OP_BITNOT] = "~",  [AST_OP_UBOUND] = "#",   [AST_OP_PREINC] = "++",
+        [AST_OP_PREDEC] = "--", [AST_OP_POSTINC] = "++", [AST_OP_POSTDEC] = "--",
+        [AST_OP_DEREF] = "*",   [AST_OP_ADDRESS] = "&",
     };
     return op > AST_OP_NONE && op < AST_OP_COUNT_ ? text[op] : "";
 }
@@ -57,11 +105,13 @@ const char *ast_storage_name(int s)
 
 const char *ast_level_name(int level)
 {
-    static const char *const names[] = {"", "device", "cluster", "block", "group-4", "group", "thread"};
+    static const char *const names[] = {"",        "device", "cluster", "block",
+                                        "group-4", "group",  "thread"};
     return level >= 0 && level < COUNT(names) ? names[level] : "";
 }
 
-// ---- expressions ----------------------------------------------------------------------------------
+// ---- expressions
+// ----------------------------------------------------------------------------------
 
 static void put_list(const AstList *l, Buf *b)
 {
@@ -93,10 +143,14 @@ static void put_string(const char *s, size_t n, Buf *b)
     buf_putc(b, '"');
     for (size_t i = 0; i < n; i++) {
         char c = s[i];
-        if (c == '"' || c == '\\') buf_printf(b, "\\%c", c);
-        else if (c == '\n') buf_puts(b, "\\n");
-        else if ((u8)c < 32 || (u8)c == 127) buf_printf(b, "\\x%02x", (u8)c);
-        else buf_putc(b, c);
+        if (c == '"' || c == '\\')
+            buf_printf(b, "\\%c", c);
+        else if (c == '\n')
+            buf_puts(b, "\\n");
+        else if ((u8)c < 32 || (u8)c == 127)
+            buf_printf(b, "\\x%02x", (u8)c);
+        else
+            buf_putc(b, c);
     }
     buf_putc(b, '"');
 }
@@ -123,14 +177,18 @@ static void put_type(const AstNode *t, Buf *b)
 {
     if (!t) return;
     buf_puts(b, t->name);
-    if (t->flags & AST_F_RANK_ONLY) buf_printf(b, " mdspan<%llu>", (unsigned long long)t->ivalue);
-    else if (t->flags & AST_F_AUTO_DIMS) buf_puts(b, " [auto]");
-    else if (t->flags & AST_F_SPANNED) put_in(" [", &t->list, "]", b);
+    if (t->flags & AST_F_RANK_ONLY)
+        buf_printf(b, " mdspan<%llu>", (unsigned long long)t->ivalue);
+    else if (t->flags & AST_F_AUTO_DIMS)
+        buf_puts(b, " [auto]");
+    else if (t->flags & AST_F_SPANNED)
+        put_in(" [", &t->list, "]", b);
 }
 
 static void put_view(const AstNode *e, Buf *b)
 {
-    static const char *const names[] = {"chunkat", "chunk", "subspan", "modspan", "view", "span_as", "sqz"};
+    static const char *const names[] = {"chunkat", "chunk",   "subspan", "modspan",
+                                        "view",    "span_as", "sqz"};
     put_operand(e->value, b);
     buf_printf(b, ".%s", names[e->op]);
     put_in("(", &e->list, "", b);
@@ -159,8 +217,10 @@ static void put_unary(const AstNode *e, Buf *b)
 static void put_cast(const AstNode *e, Buf *b)
 {
     buf_puts(b, e->kind == AST_CAST ? "__to<" : "__bitcast<");
-    if (e->type) put_type(e->type, b);
-    else put_string(e->text, e->text_n, b);
+    if (e->type)
+        put_type(e->type, b);
+    else
+        put_string(e->text, e->text_n, b);
     buf_puts(b, ">(");
     ast_expr_text(e->value, b);
     buf_putc(b, ')');
@@ -169,8 +229,10 @@ static void put_cast(const AstNode *e, Buf *b)
 static void put_count(const AstNode *e, Buf *b)
 {
     buf_putc(b, '|');
-    if (e->type) put_type(e->type, b);
-    else ast_expr_text(e->value, b);
+    if (e->type)
+        put_type(e->type, b);
+    else
+        ast_expr_text(e->value, b);
     buf_putc(b, '|');
 }
 
@@ -225,7 +287,8 @@ void ast_expr_text(const AstNode *e, Buf *b)
     }
 }
 
-// ---- statements -------------------------------------------------------------------------------------
+// ---- statements
+// -------------------------------------------------------------------------------------
 
 static void put_stmt(const AstNode *s, int indent, Buf *b);
 
@@ -283,7 +346,10 @@ static void put_flags(const AstNode *s, Buf *b)
     static const struct {
         u32 flag;
         const char *name;
-    } names[] = {{AST_F_ASYNC, ".async"}, {AST_F_ZFILL, ".zfill"}, {AST_F_MULTICAST, ".multicast"}, {AST_F_SPARSE, ".sp"}};
+    } names[] = {{AST_F_ASYNC, ".async"},
+                 {AST_F_ZFILL, ".zfill"},
+                 {AST_F_MULTICAST, ".multicast"},
+                 {AST_F_SPARSE, ".sp"}};
     if (s->flags & AST_F_ASYNC) buf_puts(b, ".async");
     if (s->evict) buf_puts(b, s->evict == EVICT_FIRST ? ".evict_first" : ".evict_last");
     if (s->flags & AST_F_SWIZ) buf_printf(b, ".swiz<%d>", s->swizzle);
@@ -295,7 +361,8 @@ static void put_flags(const AstNode *s, Buf *b)
 
 static void put_xfer(const AstNode *s, Buf *b)
 {
-    static const char *const names[] = {"dma.copy", "dma.pad", "dma.transp", "tma.copy", "tma.load", "any"};
+    static const char *const names[] = {"dma.copy", "dma.pad",  "dma.transp",
+                                        "tma.copy", "tma.load", "any"};
     buf_puts(b, "transfer ");
     if (s->name) buf_printf(b, "%s = ", s->name);
     if (s->op == XFER_ANY) buf_puts(b, s->flags & AST_F_TMA ? "tma." : "dma.");
@@ -313,8 +380,10 @@ static void put_xfer(const AstNode *s, Buf *b)
     buf_putc(b, ' ');
     if (s->value) ast_expr_text(s->value, b);
     buf_puts(b, " => ");
-    if (s->target) ast_expr_text(s->target, b);
-    else buf_puts(b, ast_storage_name(s->storage));
+    if (s->target)
+        ast_expr_text(s->target, b);
+    else
+        buf_puts(b, ast_storage_name(s->storage));
     if (s->list3.n) put_in(" after ", &s->list3, "", b);
 }
 
@@ -343,8 +412,10 @@ static void put_attrs(const AstList *attrs, Buf *b)
 {
     for (int i = 0; i < attrs->n; i++) {
         const AstNode *a = attrs->at[i];
-        if (a->kind == AST_ATTR) buf_printf(b, " [[%s", a->name ? a->name : "<error>");
-        else buf_printf(b, " : %s", a->name);
+        if (a->kind == AST_ATTR)
+            buf_printf(b, " [[%s", a->name ? a->name : "<error>");
+        else
+            buf_printf(b, " : %s", a->name);
         if (a->kind == AST_ATTR || a->list.n) put_in("(", &a->list, ")", b);
         if (a->kind == AST_ATTR) buf_puts(b, "]]");
     }
@@ -377,7 +448,8 @@ static void put_items(const AstList *items, Buf *b)
         buf_puts(b, i ? ", " : " ");
         if (x->kind == AST_WITHIN) {
             if (x->name) buf_printf(b, "%s = ", x->name);
-            put_in(x->flags & AST_F_BRACED ? "{" : "", &x->list, x->flags & AST_F_BRACED ? "}" : "", b);
+            put_in(x->flags & AST_F_BRACED ? "{" : "", &x->list, x->flags & AST_F_BRACED ? "}" : "",
+                   b);
             put_init(x->value, " in ", "", b);
         } else {
             if (x->target) put_init(x->target, "", " = ", b);
@@ -398,8 +470,10 @@ static void put_loop(const AstNode *s, int indent, Buf *b)
     for (int i = 0; i < s->list2.n; i++) {
         const AstNode *x = s->list2.at[i];
         buf_puts(b, i == 0 ? (s->kind == AST_FOREACH ? " : " : " where ") : ", ");
-        if (x->kind == AST_BINARY) ast_expr_text(x, b);
-        else put_name(x->name, b);
+        if (x->kind == AST_BINARY)
+            ast_expr_text(x, b);
+        else
+            put_name(x->name, b);
         if (x->kind == AST_SUFFIX && x->list.n) put_in("(", &x->list, ")", b);
     }
     put_attrs(&s->attrs, b);
@@ -475,7 +549,9 @@ static void put_simple(const AstNode *s, Buf *b)
         put_mma(s, b);
         put_attrs(&s->attrs, b);
         break;
-    case AST_REDUCE: put_in(s->op == AST_OP_MAX ? "reduce_max(" : "reduce_sum(", &s->list, ")", b); break;
+    case AST_REDUCE:
+        put_in(s->op == AST_OP_MAX ? "reduce_max(" : "reduce_sum(", &s->list, ")", b);
+        break;
     case AST_ALL_REDUCE: put_in("all_reduce_sum(", &s->list, ")", b); break;
     case AST_COPY: put_in("copy(", &s->list, ")", b); break;
     case AST_SWAP: put_in("swap(", &s->list, ")", b); break;
@@ -541,7 +617,8 @@ static void put_stmt(const AstNode *s, int indent, Buf *b)
     }
 }
 
-// ---- functions and the file ---------------------------------------------------------------------------
+// ---- functions and the file
+// ---------------------------------------------------------------------------
 
 static void put_param(const AstNode *x, Buf *b)
 {
@@ -575,14 +652,18 @@ void ast_print(const AstFile *f, Buf *b)
 {
     for (int i = 0; i < f->ncontract; i++)
         buf_printf(b, "contract %s: %s\n", f->contract[i].key, f->contract[i].value);
-    for (int i = 0; i < f->nmacros; i++) buf_printf(b, "macro %s = %s\n", f->macros[i].name, f->macros[i].body);
+    for (int i = 0; i < f->nmacros; i++)
+        buf_printf(b, "macro %s = %s\n", f->macros[i].name, f->macros[i].body);
     for (int i = 0; i < f->nparts; i++) {
         const AstPart *p = &f->parts[i];
-        if (p->kind == PART_HOST) buf_printf(b, "host text, %zu bytes\n", p->text_n);
-        else if (p->kind == PART_DEVICE_BLOCK) buf_printf(b, "device block, %zu bytes\n", p->text_n);
-        else if (p->fn) put_function(p->fn, b);
+        if (p->kind == PART_HOST)
+            buf_printf(b, "host text, %zu bytes\n", p->text_n);
+        else if (p->kind == PART_DEVICE_BLOCK)
+            buf_printf(b, "device block, %zu bytes\n", p->text_n);
+        else if (p->fn)
+            put_function(p->fn, b);
         else
-            buf_printf(b, "device text %s, %zu bytes, not read: %s (line %u)\n", p->name ? p->name : "", p->text_n,
-                       p->why, p->why_loc.line);
+            buf_printf(b, "device text %s, %zu bytes, not read: %s (line %u)\n",
+                       p->name ? p->name : "", p->text_n, p->why, p->why_loc.line);
     }
 }

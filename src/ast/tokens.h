@@ -130,7 +130,8 @@ void lex_seek(Lexer *l, size_t pos);      // forward only; keeps the line number
 void lex_rewind(Lexer *l, size_t pos, Loc at); // back to a place that was read before
 size_t lex_line_end(const Lexer *l);      // end of the logical line: splices and comments joined
 void lex_report(AstSink *s, const Token *t); // reports t->err, if any
-const char *tok_describe(Arena *a, const Token *t); // for messages: "'foo'", "number 12", "end of ..."
+const char *tok_describe(Arena *a, const Token *t); // for messages: "'foo'", "number 12", "end of
+                                                    // ..."
 
 // Items of host text, which is never tokenised: words, strings and comments are skipped whole.
 typedef enum { RAW_EOF, RAW_WORD, RAW_DIRECTIVE, RAW_CHAR, RAW_SKIPPED } RawKind;
@@ -153,8 +154,8 @@ Pp *pp_new(Arena *a, Intern *in, Diag *d, u16 file, const char *text, size_t n);
 void pp_define(Pp *p, const char *name, const char *value); // -D
 const AstIntrinsicVec *pp_intrinsics(const Pp *p);
 
-// The next island of the file. `host` is the verbatim text before it. Returns false at the end, with
-// the text behind the last island in `host`.
+// The next island of the file. `host` is the verbatim text before it. Returns false at the end,
+// with the text behind the last island in `host`.
 typedef struct {
     AstPartKind kind;       // PART_TILE, PART_DEVICE or PART_DEVICE_BLOCK
     Loc loc, host_loc;
