@@ -1,0 +1,127 @@
+// ptx_mem.c - memory, asynchronous copies and barriers of the PTX printer.
+#include "ptx_impl.h"
+
+#include <stdio.h>
+
+// A pointer parameter becomes an address of the global window.
+void ptx_ldparam(Ptx *x, const ThreadOp *op)
+{
+    const ThreadParam *p = &x->fn->params.at[op->opnd[1].reg];
+    PtxText d = ptx_element(x, &op->opnd[0], 0);
+    ptx_line(x, op, "ld.param.%s %s, [p_%s];", ptx_type((ThreadType)op->type), d.s, p->name);
+    if (p->kind == PARAM_PTR) ptx_line(x, op, "cvta.to.global.u64 %s, %s;", d.s, d.s);
+}
+
+// "shared.v2.b32": space, width and type of a plain access. Bytes are loaded with zeros above.
+static PtxText access(const ThreadOp *op)
+{
+    bool shared = op->op == OP_LDS || op->op == OP_STS;
+    PtxText t;
+    char width[8] = "";
+    if (op->n > 1) snprintf(width, sizeof width, ".v%d", op->n);
+    snprintf(t.s, sizeof t.s, "%s%s.%s", shared ? "shared" : "global", width,
+             op->type == TT_B8 ? "u8" : ptx_type((ThreadType)op->type));
+    return t;
+}
+
+void ptx_load(Ptx *x, const ThreadOp *op)
+{
+    Buf regs = {0};
+    ptx_range(x, &op->opnd[0], false, &regs);
+    ptx_line(x, op, "ld.%s %s, %s;", access(op).s, regs.s, ptx_address(x, &op->opnd[1]).s);
+    buf_free(&regs);
+}
+
+void ptx_store(Ptx *x, const ThreadOp *op)
+{
+    Buf regs = {0};
+    ptx_range(x, &op->opnd[2], false, &regs);
+    ptx_line(x, op, "st.%s %s, %s;", access(op).s, ptx_address(x, &op->opnd[0]).s, regs.s);
+    buf_free(&regs);
+}
+
+void ptx_ldmatrix(Ptx *x, const ThreadOp *op)
+{
+    Buf regs = {0};
+    ptx_range(x, &op->opnd[0], true, &regs);
+    ptx_line(x, op, "ldmatrix.sync.aligned.m8n8.x%d%s.shared.b16 %s, %s;", op->n,
+             op->flags & OPF_TRANS ? ".trans" : "", regs.s, ptx_address(x, &op->opnd[1]).s);
+    buf_free(&regs);
+}
+
+void ptx_stmatrix(Ptx *x, const ThreadOp *op)
+{
+    Buf regs = {0};
+    ptx_range(x, &op->opnd[2], true, &regs);
+    ptx_line(x, op, "stmatrix.sync.aligned.m8n8.x%d%s.shared.b16 %s, %s;", op->n,
+             op->flags & OPF_TRANS ? ".trans" : "", ptx_address(x, &op->opnd[0]).s, regs.s);
+    buf_free(&regs);
+}
+
+// 16 bytes go past the first-level cache; the last operand is how many bytes the source has, the
+// rest is filled with zeros.
+void ptx_cpasync(Ptx *x, const ThreadOp *op)
+{
+    ptx_line(x, op, "cp.async.%s.shared.global %s, %s, %d, %s;", op->n == 16 ? "cg" : "ca",
+             ptx_address(x, &op->opnd[0]).s, ptx_address(x, &op->opnd[2]).s, op->n,
+             ptx_operand(x, &op->opnd[4], TT_S32).s);
+}
+
+// "[%$p_tmap, {x, y}]" of a tensor map and op->n coordinates.
+static void tensor_place(Ptx *x, const ThreadOp *op, const Operand *map, const Operand *coord, Buf *out)
+{
+    x->tmap_used[map->reg] = 1;
+    buf_printf(out, "[%%$p_%s, {", x->fn->params.at[map->reg].name);
+    for (int i = 0; i < op->n; i++)
+        buf_printf(out, "%s%s", i ? ", " : "", ptx_operand(x, &coord[i], TT_S32).s);
+    buf_puts(out, "}]");
+}
+
+// The destination is spelled .shared::cluster: .shared::cta came later, and a CTA's own addresses
+// are cluster addresses too.
+void ptx_tma_load(Ptx *x, const ThreadOp *op)
+{
+    Buf place = {0};
+    tensor_place(x, op, &op->opnd[2], &op->opnd[3], &place);
+    const char *policy = "", *hint = "";
+    if (op->flags & OPF_EVICT_FIRST) policy = ", %$evict_first";
+    if (op->flags & OPF_EVICT_LAST) policy = ", %$evict_last";
+    if (*policy) hint = ".L2::cache_hint";
+    x->policy_first |= (op->flags & OPF_EVICT_FIRST) != 0;
+    x->policy_last |= (op->flags & OPF_EVICT_LAST) != 0;
+    ptx_line(x, op,
+             "cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes%s %s, %s, %s%s;",
+             op->n, hint, ptx_address(x, &op->opnd[0]).s, place.s, ptx_address(x, &op->opnd[3 + op->n]).s,
+             policy);
+    buf_free(&place);
+}
+
+void ptx_tma_store(Ptx *x, const ThreadOp *op)
+{
+    Buf place = {0};
+    tensor_place(x, op, &op->opnd[0], &op->opnd[1], &place);
+    ptx_line(x, op, "cp.async.bulk.tensor.%dd.global.shared::cta.bulk_group %s, %s;", op->n, place.s,
+             ptx_address(x, &op->opnd[1 + op->n]).s);
+    buf_free(&place);
+}
+
+void ptx_tma_prefetch(Ptx *x, const ThreadOp *op)
+{
+    x->tmap_used[op->opnd[0].reg] = 1;
+    ptx_line(x, op, "prefetch.tensormap [%%$p_%s];", x->fn->params.at[op->opnd[0].reg].name);
+}
+
+// try_wait sleeps for a while by itself, so the loop is no busy one.
+void ptx_mbar_wait(Ptx *x, const ThreadOp *op)
+{
+    int label = x->labels++, test = x->loops++;
+    if (op->guard.kind != OPD_NONE) { // a loop cannot stand under a guard: branch around it
+        PtxText g = ptx_element(x, &op->guard, 0);
+        ptx_line(x, NULL, "@%s%s bra $end%d;", op->guard.negate ? "" : "!", g.s, label);
+    }
+    buf_printf(x->out, "$wait%d:\n", label);
+    ptx_line(x, NULL, "mbarrier.try_wait.parity.shared::cta.b64 %%$loop%d, %s, %s;", test,
+             ptx_address(x, &op->opnd[0]).s, ptx_operand(x, &op->opnd[2], TT_S32).s);
+    ptx_line(x, NULL, "@!%%$loop%d bra $wait%d;", test, label);
+    if (op->guard.kind != OPD_NONE) buf_printf(x->out, "$end%d:\n", label);
+}
