@@ -1,0 +1,498 @@
+// ops_sync.c - what orders agents: mbarriers, named barriers, fences, register shares.
+//
+// An mbarrier phase completes when all its arrivals are in and its byte balance is zero, whichever
+// comes last; the balance may go below zero in between. A wait for parity P passes when the current
+// phase's parity is not P. Everything else here checks that programs use them the way that works on
+// every schedule (O8, O10, O11, O12).
+#include "state.h"
+
+#include <string.h>
+
+#define LANES for (int i = 0; i < EMU_LANES; i++)
+
+bool emu_converged(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (mask == (u32)EMU_FULL) return true;
+    emu_hazard(w, op, emu_first_lane(mask), HZ_ILLEGAL, NULL, 0,
+               "%s needs all 32 lanes of the warp; only those of the mask %08x came",
+               thread_op[op->op].name, mask);
+    return false;
+}
+
+u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes)
+{
+    u64 first = emu_address(w, o, emu_first_lane(lanes));
+    u32 same = 0;
+    LANES if ((lanes >> i & 1) && emu_address(w, o, i) == first) same |= 1u << i;
+    return same;
+}
+
+static u32 bar_index(const EmuCta *c, const EmuBar *b) { return (u32)(b - c->bar); }
+
+// ---- mbarriers ---------------------------------------------------------------------------------
+
+static EmuBar *bar_at(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane)
+{
+    u32 offset = emu_shared_offset(w, op, o, mem, lane, 8, 8);
+    if (offset == UINT32_MAX) return NULL;
+    i32 index = w->cta->bar_at[offset / 8];
+    if (index >= 0) return &w->cta->bar[index];
+    emu_hazard(w, op, lane, HZ_MBARRIER, "O8", 0, "no mbarrier is declared at arena offset %u", offset);
+    return NULL;
+}
+
+// The barrier for an agent that is about to use it; reports one that is not initialised, or whose
+// initialisation the agent cannot rely on.
+EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane)
+{
+    EmuCta *c = w->cta;
+    EmuBar *b = bar_at(w, op, o, mem, lane);
+    if (!b) return NULL;
+    Buf name = {0};
+    if (!b->init) {
+        emu_bar_text(c, bar_index(c, b), &name);
+        emu_hazard(w, op, lane, HZ_MBARRIER, "O8", 0, "uses mbarrier %s before mbar.init", name.s);
+        buf_free(&name);
+        return NULL;
+    }
+    if (!c->run->hazards || !b->init_access) return b;
+    const EmuAccess *a = &c->access.at[b->init_access];
+    const EmuClock *k = emu_clock_of(w, lane);
+    bool same = a->warp == w->id && a->lane == lane;
+    bool known = same || emu_covers(&k->g[a->warp], a->epoch, a->lane);
+    bool fenced = b->fence_epoch && (same || emu_covers(&k->g[a->warp], b->fence_epoch, a->lane));
+    if ((same && op->op != OP_TMA_LOAD) || (known && fenced)) return b;
+    emu_bar_text(c, bar_index(c, b), &name);
+    emu_hazard(w, op, lane, HZ_MBARRIER, "O8", b->init_access, "uses mbarrier %s, initialised by warp"
+               " %u lane %u: %s", name.s, a->warp, a->lane,
+               !known ? "no barrier stands between the initialisation and this use"
+                      : "no fence.mbar.init by the initialising thread stands before the barrier that"
+                        " orders the two");
+    buf_free(&name);
+    return b;
+}
+
+EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    EmuCta *c = w->cta;
+    bool hazards = c->run->hazards;
+    if (hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        emu_read_regs(w, op, &op->o[2], mask, true);
+    }
+    LANES {
+        if (!(mask >> i & 1)) continue;
+        EmuBar *b = bar_at(w, op, &op->o[0], 0, i);
+        if (!b) continue;
+        u32 count = emu_reg(w, &op->o[2])[i];
+        Buf name = {0};
+        emu_bar_text(c, bar_index(c, b), &name);
+        if (b->init)
+            emu_hazard(w, op, i, HZ_MBARRIER, "O8", b->init_access,
+                       "initialises mbarrier %s, which is live already", name.s);
+        if (count < 1 || count > (1u << 20) - 1)
+            emu_hazard(w, op, i, HZ_MBARRIER, "O10", 0,
+                       "mbarrier %s gets the arrival count %u; it must be 1 to 1048575", name.s, count);
+        buf_free(&name);
+        EmuClock *clock = b->clock, *complete = b->complete;
+        EmuBar fresh = {.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = clock,
+                        .complete = complete, .count = count ? count : 1};
+        memset(clock, 0, sizeof *clock);
+        memset(complete, 0, sizeof *complete);
+        b->init = false;
+        fresh.pending = fresh.count;
+        fresh.init_access = hazards ? emu_access_new(w, ACC_WRITE, op, i, 0) : 0;
+        emu_touch(w, fresh.init_access, b->offset, 8, i, true, true);
+        fresh.init = true;
+        *b = fresh;
+    }
+    return RUN_NEXT;
+}
+
+static void fence_bars(EmuWarp *w, u32 mask)
+{
+    EmuCta *c = w->cta;
+    for (int i = 0; i < c->bars_n && c->run->hazards; i++) {
+        EmuBar *b = &c->bar[i];
+        if (!b->init || b->fence_epoch || !b->init_access) continue;
+        const EmuAccess *a = &c->access.at[b->init_access];
+        if (a->warp == w->id && (mask >> a->lane & 1)) b->fence_epoch = w->epoch;
+    }
+}
+
+EmuResult emu_op_FENCE_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)op;
+    fence_bars(w, mask);
+    return RUN_NEXT;
+}
+
+// Completes the phase when it is complete.
+static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
+{
+    if (b->pending) return;
+    if (b->tx == 0) {
+        b->phase++;
+        b->pending = b->count;
+        b->expected = b->landed = 0;
+        b->clock->phases[bar_index(c, b)] = b->phase;
+        memcpy(b->complete, b->clock, sizeof *b->clock);
+        emu_wake(c, WAIT_MBAR, bar_index(c, b));
+        return;
+    }
+    if (b->tx > 0) return;
+    Buf name = {0};
+    emu_bar_text(c, bar_index(c, b), &name);
+    emu_hazard_cta(c, op, HZ_MBARRIER, "O10",
+                   "all arrivals of phase %u of mbarrier %s are in, but %llu bytes landed and %llu were"
+                   " expected: the phase cannot complete", b->phase, name.s,
+                   (unsigned long long)b->landed, (unsigned long long)b->expected);
+    buf_free(&name);
+}
+
+void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op)
+{
+    b->tx -= bytes;
+    b->landed += bytes;
+    if (b->loads) b->loads--;
+    flip(c, b, op);
+}
+
+// Arrivals of `lanes`, each with its expected bytes first.
+void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each)
+{
+    EmuCta *c = w->cta;
+    u32 index = bar_index(c, b);
+    int lane = emu_first_lane(lanes);
+    const EmuClock *k = emu_clock_of(w, lane);
+    Buf name = {0};
+    if (c->run->hazards && k->phases[index] < b->phase) {
+        emu_bar_text(c, index, &name);
+        emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0, "arrives at phase %u of mbarrier %s without"
+                   " having observed that phase %u completed: on another schedule the arrival counts"
+                   " for the wrong phase", b->phase, name.s, b->phase - 1);
+    }
+    emu_release(w, lanes, b->clock);
+    for (u32 rest = lanes; rest; rest &= rest - 1) {
+        b->tx += (i64)expect_each;
+        b->expected += expect_each;
+        if (!b->pending) {
+            if (!name.s) emu_bar_text(c, index, &name);
+            emu_hazard(w, op, emu_first_lane(rest), HZ_MBARRIER, "O10", 0,
+                       "one arrival more than the count %u of mbarrier %s while phase %u waits for"
+                       " %lld bytes: the launch would die", b->count, name.s, b->phase,
+                       (long long)b->tx);
+            break;
+        }
+        b->pending--;
+        flip(c, b, op);
+    }
+    buf_free(&name);
+}
+
+static bool expect_fits(EmuWarp *w, const EmuOp *op, u64 bytes, int lane)
+{
+    if (bytes < 1u << 20) return true;
+    emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0, "expects %llu bytes; the limit is 1048575",
+               (unsigned long long)bytes);
+    return false;
+}
+
+static EmuResult arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool expects, bool arrives)
+{
+    if (w->cta->run->hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        if (expects) emu_read_regs(w, op, &op->o[2], mask, true);
+    }
+    for (u32 rest = mask; rest;) {
+        u32 lanes = emu_same_address(w, &op->o[0], rest);
+        int lane = emu_first_lane(lanes);
+        EmuBar *b = emu_bar_use(w, op, &op->o[0], 0, lane);
+        u64 bytes = expects ? emu_reg(w, &op->o[2])[lane] : 0;
+        rest &= ~lanes;
+        if (!b || !expect_fits(w, op, bytes, lane)) continue;
+        if (arrives) {
+            emu_bar_arrive(w, op, b, lanes, bytes);
+        } else {
+            b->tx += (i64)bytes * __builtin_popcount(lanes);
+            b->expected += bytes * (u64)__builtin_popcount(lanes);
+            flip(w->cta, b, op);
+        }
+    }
+    return RUN_YIELD;
+}
+
+EmuResult emu_op_MBAR_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    return arrive(w, op, mask, false, true);
+}
+
+EmuResult emu_op_MBAR_ARRIVE_EXPECT(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    return arrive(w, op, mask, true, true);
+}
+
+EmuResult emu_op_MBAR_EXPECT(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    return arrive(w, op, mask, true, false);
+}
+
+// The writes of the threads' earlier cp.async are in when this arrival counts.
+EmuResult emu_op_CPASYNC_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    emu_cpasync_complete(w, mask, 0);
+    return arrive(w, op, mask, false, true);
+}
+
+// A waiter that knows of `known` completed phases and waits for `parity` means phase known or, when
+// that has the other parity, the one before. Two phases on, the parity says nothing any more.
+static void check_generation(EmuWarp *w, const EmuOp *op, const EmuBar *b, int lane, u32 parity)
+{
+    u32 index = bar_index(w->cta, b), known = emu_clock_of(w, lane)->phases[index];
+    i64 wanted = (known & 1) == parity ? (i64)known : (i64)known - 1;
+    if ((i64)b->phase < wanted + 2) return;
+    Buf name = {0};
+    emu_bar_text(w->cta, index, &name);
+    emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0,
+               "waits for phase %lld of mbarrier %s, which is in phase %u already: the parity %u no"
+               " longer tells the two apart (the waiter is two phases behind)", (long long)wanted,
+               name.s, b->phase, parity);
+    buf_free(&name);
+}
+
+EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    bool hazards = w->cta->run->hazards;
+    if (hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        emu_read_regs(w, op, &op->o[2], mask, true);
+    }
+    const u32 *parities = emu_reg(w, &op->o[2]);
+    for (u32 rest = mask; rest;) {
+        u32 lanes = emu_same_address(w, &op->o[0], rest);
+        int lane = emu_first_lane(lanes);
+        EmuBar *b = emu_bar_use(w, op, &op->o[0], 0, lane);
+        rest &= ~lanes;
+        if (!b) continue;
+        u32 parity = parities[lane] & 1;
+        LANES if ((lanes >> i & 1) && (parities[i] & 1) != parity) {
+            emu_hazard(w, op, i, HZ_MBARRIER, "O10", 0, "lanes wait for different parities at once");
+            break;
+        }
+        if (hazards && !w->released) check_generation(w, op, b, lane, parity);
+        if ((b->phase & 1) == parity) {
+            w->wait = WAIT_MBAR;
+            w->wait_bar = bar_index(w->cta, b);
+            w->wait_parity = parity;
+            w->released = true; // checked: not again when it is tried again
+            return RUN_BLOCK;
+        }
+    }
+    w->released = false;
+    for (u32 rest = mask; rest;) {
+        u32 lanes = emu_same_address(w, &op->o[0], rest);
+        EmuBar *b = emu_bar_use(w, op, &op->o[0], 0, emu_first_lane(lanes));
+        rest &= ~lanes;
+        if (b) emu_acquire(w, lanes, b->complete);
+    }
+    return RUN_NEXT;
+}
+
+// ---- fences --------------------------------------------------------------------------------------
+
+// The lanes' writes become visible to the async proxy, their reads have bound.
+EmuResult emu_op_FENCE_PROXY(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)op;
+    fence_bars(w, mask);
+    emu_fence_proxy(w, mask);
+    if (mask == (u32)EMU_FULL) w->live = 0;
+    return RUN_NEXT;
+}
+
+// Orders generic accesses that are ordered anyway once a barrier follows; binds no read.
+EmuResult emu_op_MEMBAR(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)w, (void)op, (void)mask;
+    return RUN_NEXT;
+}
+
+EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (emu_converged(w, op, mask)) emu_warp_sync(w);
+    return RUN_NEXT;
+}
+
+// ---- named barriers ------------------------------------------------------------------------------
+
+static void named_complete(EmuCta *c, EmuNamed *n)
+{
+    for (int i = 0; i < c->warps; i++) {
+        if (!(n->waiting >> i & 1)) continue;
+        EmuWarp *w = &c->warp[i];
+        emu_acquire(w, (u32)EMU_FULL, n->clock);
+        w->released = true;
+        if (w->state == WARP_BLOCKED) w->state = WARP_READY;
+    }
+    n->waiting = n->arrived = n->expect = n->came = 0;
+    n->generation++;
+    memset(n->clock, 0, sizeof *n->clock);
+}
+
+static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
+{
+    u32 id = *emu_reg(w, &op->o[0]), count = *emu_reg(w, &op->o[1]);
+    EmuCta *c = w->cta;
+    if (mask != (u32)EMU_FULL)
+        emu_hazard(w, op, emu_first_lane(mask), HZ_BARRIER, "O11", 0,
+                   "%s under divergence: only the lanes of the mask %08x came",
+                   thread_op[op->op].name, mask);
+    if (id >= EMU_NAMED_BARS) {
+        emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0, "named barrier %u; there are 0 to 15", id);
+        return true;
+    }
+    u32 threads = (u32)c->warps * 32;
+    if (count % 32 || count < 32 || count > threads) {
+        emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
+                   "barrier %u with %u threads; the count must be a multiple of 32 up to %u", id, count,
+                   threads);
+        return true;
+    }
+    EmuNamed *n = &c->named[id];
+    if (n->expect && n->expect != count)
+        emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
+                   "barrier %u with %u threads, but others came with %u", id, count, n->expect);
+    if (n->came >> w->id & 1)
+        emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
+                   "the warp arrives at barrier %u a second time before it has completed", id);
+    if (!n->expect) n->expect = count;
+    n->came |= 1u << w->id;
+    emu_release(w, (u32)EMU_FULL, n->clock);
+    n->arrived += 32;
+    if (waits) n->waiting |= 1u << w->id;
+    if (n->arrived < n->expect) return false;
+    named_complete(c, n);
+    return true;
+}
+
+EmuResult emu_op_BAR_SYNC(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->released) {
+        w->released = false;
+        return RUN_NEXT;
+    }
+    if (w->cta->run->hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        emu_read_regs(w, op, &op->o[1], mask, true);
+    }
+    emu_warp_sync(w);
+    if (named_arrive(w, op, mask, true)) {
+        w->released = false;
+        return RUN_YIELD;
+    }
+    w->wait = WAIT_NAMED;
+    w->wait_named = (u8)*emu_reg(w, &op->o[0]);
+    return RUN_BLOCK;
+}
+
+EmuResult emu_op_BAR_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->cta->run->hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        emu_read_regs(w, op, &op->o[1], mask, true);
+    }
+    named_arrive(w, op, mask, false);
+    return RUN_YIELD;
+}
+
+// ---- registers -----------------------------------------------------------------------------------
+
+static bool setmaxnreg_legal(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    const ThreadFn *fn = w->cta->run->fn;
+    emu_converged(w, op, mask);
+    if (!fn->maxnreg)
+        emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
+                   "setmaxnreg without .maxnreg: the count at entry is not known and the assembler"
+                   " ignores it");
+    if (op->n >= 24 && op->n <= 256 && op->n % 8 == 0) return true;
+    emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
+               "setmaxnreg %u; the count must be a multiple of 8 from 24 to 256", op->n);
+    return false;
+}
+
+EmuResult emu_op_SETMAXNREG_DEC(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (!setmaxnreg_legal(w, op, mask)) return RUN_NEXT;
+    if (op->n > w->regs_now) {
+        emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
+                   "setmaxnreg.dec to %u, but the warp has %u registers a thread", op->n, w->regs_now);
+        return RUN_NEXT;
+    }
+    w->cta->regs_used -= w->regs_now - op->n;
+    w->regs_now = op->n;
+    emu_wake(w->cta, WAIT_REGISTERS, 0);
+    return RUN_NEXT;
+}
+
+EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    EmuCta *c = w->cta;
+    if (!setmaxnreg_legal(w, op, mask)) return RUN_NEXT;
+    if (op->n < w->regs_now) {
+        emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
+                   "setmaxnreg.inc to %u, but the warp has %u registers a thread", op->n, w->regs_now);
+        return RUN_NEXT;
+    }
+    if (c->run->fn->maxnreg && c->regs_used - w->regs_now + op->n > c->regs_limit) {
+        w->wait = WAIT_REGISTERS;
+        w->wait_bar = op->n;
+        return RUN_BLOCK;
+    }
+    c->regs_used += op->n - w->regs_now;
+    w->regs_now = op->n;
+    return RUN_NEXT;
+}
+
+// ---- the end of a CTA -------------------------------------------------------------------------------
+
+static void check_bar_end(EmuCta *c, const EmuBar *b)
+{
+    u32 index = bar_index(c, b), observed = 0;
+    Buf name = {0};
+    emu_bar_text(c, index, &name);
+    if (b->tx)
+        emu_hazard_cta(c, NULL, HZ_MBARRIER, "O10",
+                       "the kernel ends in phase %u of mbarrier %s with %llu bytes expected and %llu"
+                       " landed", b->phase, name.s, (unsigned long long)b->expected,
+                       (unsigned long long)b->landed);
+    for (int i = 0; i < c->warps; i++) {
+        observed = MAX(observed, c->warp[i].clock->phases[index]);
+        if (c->warp[i].part_mask) observed = MAX(observed, c->warp[i].part->phases[index]);
+    }
+    if (observed < b->last_load_phase)
+        emu_hazard_cta(c, NULL, HZ_RACE, "O3",
+                       "the kernel ends while a bulk load may still write: nobody waited for phase %u of"
+                       " mbarrier %s", b->last_load_phase - 1, name.s);
+    buf_free(&name);
+}
+
+void emu_sync_end(EmuCta *c)
+{
+    for (int i = 0; i < EMU_NAMED_BARS; i++)
+        if (c->named[i].arrived)
+            emu_hazard_cta(c, NULL, HZ_BARRIER, "O11",
+                           "the kernel ends with %u of %u threads arrived at barrier %d",
+                           c->named[i].arrived, c->named[i].expect, i);
+    for (int i = 0; i < c->bars_n && c->run->hazards; i++)
+        if (c->bar[i].init) check_bar_end(c, &c->bar[i]);
+    for (int i = 0; i + 3 < c->warps; i += 4)
+        for (int k = 1; k < 4; k++)
+            if (c->warp[i + k].regs_now != c->warp[i].regs_now) {
+                emu_hazard_cta(c, NULL, HZ_REGISTERS, "O12",
+                               "warps %d and %d of one warpgroup end with %u and %u registers a thread:"
+                               " setmaxnreg must be executed by all four", i, i + k,
+                               c->warp[i].regs_now, c->warp[i + k].regs_now);
+                break;
+            }
+}

@@ -1,0 +1,557 @@
+// run.c - runs a grid: CTA after CTA, warps by a scheduler, operations by a table.
+//
+// A warp runs until it waits, gives way or has used its turn. Asynchronous effects that are pending
+// run when the scheduler says so, and at the latest when a wait needs them. When every warp waits
+// and nothing is pending, that is a deadlock. All choices come from one generator seeded by the
+// launch and the CTA, so that a schedule can be replayed.
+#include "state.h"
+
+#include <string.h>
+
+EmuHandler *const emu_handler[OP_COUNT] = {
+#define X(id, name, sig, types, effect, scope, ptx, form) [OP_##id] = emu_op_##id,
+    THREAD_OPS(X)
+#undef X
+};
+
+// ---- chance --------------------------------------------------------------------------------------
+
+u32 emu_random(EmuCta *c, u32 n)
+{
+    c->rng += 0x9e3779b97f4a7c15ull;
+    u64 z = c->rng;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    z ^= z >> 31;
+    return n ? (u32)((z >> 32) * n >> 32) : 0;
+}
+
+bool emu_chance(EmuCta *c, u32 of_256) { return of_256 >= 256 || (of_256 && emu_random(c, 256) < of_256); }
+
+void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which)
+{
+    for (int i = 0; i < c->warps; i++) {
+        EmuWarp *w = &c->warp[i];
+        if (w->state != WARP_BLOCKED || w->wait != kind) continue;
+        if (kind == WAIT_MBAR && w->wait_bar != which) continue;
+        w->state = WARP_READY;
+    }
+}
+
+// ---- control -------------------------------------------------------------------------------------
+
+static void pin_condition(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->cta->run->hazards && mask) emu_read_regs(w, op, &op->o[0], mask, true);
+}
+
+EmuResult emu_op_IF(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    pin_condition(w, op, mask);
+    u32 taken = mask & emu_pred(w, &op->o[0]);
+    if ((op->flags & OPF_UNIFORM) && taken && taken != mask)
+        emu_hazard(w, op, emu_first_lane(taken), HZ_ILLEGAL, NULL, 0,
+                   "the condition of a uniform if differs between lanes: %08x of %08x take it", taken,
+                   mask);
+    w->saved[w->depth] = w->mask;
+    w->other[w->depth++] = mask & ~taken;
+    w->mask = taken;
+    if (!taken) w->pc = op->target;
+    return RUN_NEXT;
+}
+
+EmuResult emu_op_else(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)mask;
+    w->mask = w->other[w->depth - 1] & w->alive;
+    if (!w->mask) w->pc = op->target;
+    return RUN_NEXT;
+}
+
+EmuResult emu_op_endif(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)op, (void)mask;
+    w->mask = w->saved[--w->depth] & w->alive;
+    return RUN_NEXT;
+}
+
+static u32 uniform(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask)
+{
+    const u32 *v = emu_reg(w, o);
+    u32 first = v[emu_first_lane(mask)];
+    for (u32 rest = mask; rest; rest &= rest - 1)
+        if (v[emu_first_lane(rest)] != first) {
+            emu_hazard(w, op, emu_first_lane(rest), HZ_ILLEGAL, NULL, 0,
+                       "a loop bound differs between lanes of a warp: %d and %d", (i32)first,
+                       (i32)v[emu_first_lane(rest)]);
+            break;
+        }
+    return first;
+}
+
+static void set_counter(EmuWarp *w, const EmuOp *op, u32 mask, u32 value)
+{
+    u32 *r = emu_reg(w, &op->o[0]);
+    if (w->cta->run->hazards) emu_write_regs(w, op, &op->o[0], mask);
+    for (int i = 0; i < EMU_LANES; i++)
+        if (mask >> i & 1) r[i] = value;
+}
+
+EmuResult emu_op_FOR(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (!mask) {
+        w->pc = op->target;
+        return RUN_NEXT;
+    }
+    if (w->cta->run->hazards) {
+        emu_read_regs(w, op, &op->o[1], mask, true);
+        emu_read_regs(w, op, &op->o[2], mask, true);
+    }
+    u32 low = uniform(w, op, &op->o[1], mask);
+    set_counter(w, op, mask, low);
+    if ((i32)low >= (i32)uniform(w, op, &op->o[2], mask)) {
+        w->pc = op->target;
+        return RUN_NEXT;
+    }
+    w->loop_op[w->loops] = op;
+    w->loop_iter[w->loops++] = 0;
+    return RUN_NEXT;
+}
+
+EmuResult emu_op_next(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (mask) {
+        if (w->cta->run->hazards) {
+            emu_read_regs(w, op, &op->o[0], mask, true);
+            emu_read_regs(w, op, &op->o[2], mask, true);
+        }
+        i64 next = (i64)(i32)emu_reg(w, &op->o[0])[emu_first_lane(mask)] + op->o[3].imm;
+        bool more = next <= INT32_MAX && next < (i32)uniform(w, op, &op->o[2], mask);
+        set_counter(w, op, mask, (u32)next);
+        if (more) {
+            w->loop_iter[w->loops - 1]++;
+            w->pc = op->target;
+            return RUN_NEXT;
+        }
+    }
+    w->loops--;
+    return RUN_NEXT;
+}
+
+EmuResult emu_op_ROLE(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)mask;
+    if (w->id < op->src->imm || w->id >= op->src->imm + op->n) w->pc = op->target;
+    return RUN_NEXT;
+}
+
+// The decoder expands unroll regions; none is left.
+EmuResult emu_op_UNROLL(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)w, (void)op, (void)mask;
+    BUG("an unroll region in a decoded program");
+}
+
+EmuResult emu_op_EXIT(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->cta->run->hazards && mask) emu_async_end(w, op, mask);
+    w->alive &= ~mask;
+    w->mask &= ~mask;
+    if (w->alive) return RUN_NEXT;
+    if (w->cta->run->hazards) emu_product_end(w, op);
+    return RUN_DONE;
+}
+
+EmuResult emu_op_end(EmuWarp *w, const EmuOp *op, u32 mask) { return emu_op_EXIT(w, op, mask | w->alive); }
+
+// ---- a warp's turn --------------------------------------------------------------------------------
+
+static u32 guard_mask(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    u32 bits = w->regs[(size_t)op->guard * 32];
+    EmuOpnd g = {.unit = (u32)op->guard, .count = 1, .class = RC_PRED, .kind = OPD_REG};
+    // A guarded pure operation only inherits the condition; any other depends on it.
+    if (w->cta->run->hazards && mask) emu_read_regs(w, op, &g, mask, !op->track);
+    return mask & (op->guard_negate ? ~bits : bits);
+}
+
+static EmuResult turn(EmuWarp *w, i64 budget)
+{
+    EmuCta *c = w->cta;
+    const EmuOp *ops = c->run->prog->ops;
+    bool hazards = c->run->hazards;
+    i64 start = budget;
+    EmuResult result = RUN_NEXT;
+    while (budget-- > 0) {
+        const EmuOp *op = &ops[w->pc++];
+        u32 mask = w->mask;
+        if (op->guard >= 0) mask = guard_mask(w, op, mask);
+        if (!mask && !op->control) continue;
+        if (op->track && hazards) emu_track(w, op, mask);
+        result = op->run(w, op, mask);
+        if (result == RUN_NEXT) continue;
+        if (result == RUN_YIELD && c->run->launch->schedule == SCHED_ROUND_ROBIN) continue;
+        if (result == RUN_BLOCK) w->pc--;
+        break;
+    }
+    w->steps += start - MAX(budget, 0);
+    c->steps += start - MAX(budget, 0);
+    return result;
+}
+
+static void take_turn(EmuWarp *w, i64 budget)
+{
+    EmuResult r = turn(w, budget);
+    if (r == RUN_BLOCK) w->state = WARP_BLOCKED;
+    if (r == RUN_DONE) w->state = WARP_DONE;
+}
+
+// ---- schedulers ------------------------------------------------------------------------------------
+
+// Sets how likely effects run early, and the warps' priorities. The adversarial scheduler prefers
+// early overwrites and late reads, but draws its bias anew for each CTA: no single one finds all.
+static void schedule_start(EmuCta *c)
+{
+    static const u16 bias[4] = {256, 192, 64, 0};
+    switch (c->run->launch->schedule) {
+    case SCHED_RANDOM:
+        c->early_load = c->late_wgmma = c->late_store = c->late_cp = 128;
+        break;
+    case SCHED_ADVERSARIAL:
+        c->early_load = bias[emu_random(c, 4)];
+        c->late_wgmma = c->late_store = c->late_cp = 224;
+        break;
+    default:
+        c->early_load = 256;
+        c->late_store = c->late_cp = 0;
+        c->late_wgmma = 256; // in one go at the wait: fastest
+        break;
+    }
+    for (int i = 0; i < c->warps; i++) c->warp[i].priority = 1 + emu_random(c, 1u << 30);
+    c->change_at = emu_random(c, 4096);
+}
+
+static EmuWarp *pick(EmuCta *c, int *turn_of)
+{
+    EmuWarp *best = NULL;
+    u32 ready = 0;
+    for (int i = 0; i < c->warps; i++) ready += c->warp[i].state == WARP_READY;
+    if (!ready) return NULL;
+    EmuSchedule schedule = c->run->launch->schedule;
+    if (schedule == SCHED_ADVERSARIAL) {
+        for (int i = 0; i < c->warps; i++) {
+            EmuWarp *w = &c->warp[i];
+            if (w->state == WARP_READY && (!best || w->priority > best->priority)) best = w;
+        }
+        return best;
+    }
+    u32 skip = schedule == SCHED_RANDOM ? emu_random(c, ready) : 0;
+    for (int n = 0; n < c->warps; n++) {
+        EmuWarp *w = &c->warp[(*turn_of + n) % c->warps];
+        if (w->state != WARP_READY || skip--) continue;
+        *turn_of = (w->id + 1) % c->warps;
+        return w;
+    }
+    return NULL;
+}
+
+static i64 turn_length(EmuCta *c, EmuWarp *w)
+{
+    switch (c->run->launch->schedule) {
+    case SCHED_RANDOM: return 1 + emu_random(c, emu_chance(c, 64) ? 8 : 256);
+    case SCHED_ADVERSARIAL:
+        // A priority change: the running warp becomes the last one.
+        if (c->steps >= c->change_at) {
+            w->priority = emu_random(c, 1u << 10);
+            c->change_at = c->steps + 1 + emu_random(c, 1u << (4 + emu_random(c, 12)));
+        }
+        return MAX(1, MIN(c->change_at - c->steps, 4096));
+    default: return 4096;
+    }
+}
+
+static void run_warps(EmuCta *c)
+{
+    i64 limit = c->run->launch->step_limit ? c->run->launch->step_limit : (i64)1 << 40;
+    int turn_of = 0;
+    while (!c->dead) {
+        EmuWarp *w = pick(c, &turn_of);
+        if (!w) {
+            if (emu_effect_any(c) || emu_product_any(c)) continue;
+            bool done = true;
+            for (int i = 0; i < c->warps; i++) done &= c->warp[i].state == WARP_DONE;
+            if (done) return;
+            emu_deadlock(c);
+            return;
+        }
+        take_turn(w, turn_length(c, w));
+        if (c->run->launch->schedule == SCHED_RANDOM && emu_chance(c, 64)) {
+            if (emu_chance(c, 128)) emu_effect_any(c);
+            else emu_product_any(c);
+        }
+        if (c->steps > limit) {
+            emu_hazard(w, &c->run->prog->ops[w->pc], -1, HZ_DEADLOCK, NULL, 0,
+                       "more than %lld warp operations in one CTA: a loop that does not end?",
+                       (long long)limit);
+            c->dead = true;
+        }
+    }
+}
+
+// ---- one CTA --------------------------------------------------------------------------------------
+
+static void start_warp(EmuCta *c, EmuWarp *w)
+{
+    const EmuProgram *p = c->run->prog;
+    u32 *regs = w->regs;
+    EmuUnit *unit = w->unit;
+    u8 *flags = w->flags, id = w->id;
+    EmuClock *clock = w->clock, *part = w->part;
+    EmuWarp old = *w;
+    *w = (EmuWarp){.regs = regs, .unit = unit, .flags = flags, .cta = c, .id = id, .clock = clock,
+                   .part = part, .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1,
+                   .clean = ~0ull, .commits = old.commits, .flight = old.flight};
+    w->commits.n = w->flight.n = 0;
+    memset(clock, 0, sizeof *clock);
+    memset(unit, 0, sizeof *unit * p->units);
+    memset(flags, 0, p->all_units);
+    memset(regs, 0, (size_t)p->units * 128);
+    for (int s = 0; s < SR_COUNT; s++) {
+        static const u32 none = 0;
+        u32 *r = regs + (size_t)(p->special + (u32)s) * 32;
+        const i64 *grid = c->run->launch->grid;
+        for (int i = 0; i < EMU_LANES; i++) {
+            switch (s) {
+            case SR_TID: r[i] = (u32)(id * 32 + i); break;
+            case SR_CTAID_X: case SR_CTAID_Y: case SR_CTAID_Z: r[i] = (u32)c->id[s - SR_CTAID_X]; break;
+            case SR_NCTAID_X: case SR_NCTAID_Y: case SR_NCTAID_Z: r[i] = (u32)grid[s - SR_NCTAID_X]; break;
+            case SR_LANE: r[i] = (u32)i; break;
+            case SR_SMEM: r[i] = EMU_SMEM_BASE; break;
+            default: r[i] = none; break;
+            }
+        }
+    }
+    w->regs_now = (u32)c->run->fn->maxnreg;
+}
+
+static void start_cta(EmuCta *c, i64 index)
+{
+    EmuRun *r = c->run;
+    const i64 *grid = r->launch->grid;
+    c->index = index;
+    c->id[0] = index % grid[0];
+    c->id[1] = index / grid[0] % grid[1];
+    c->id[2] = index / grid[0] / grid[1];
+    c->dead = false;
+    c->steps = 0;
+    c->rng = hash_bytes(&index, sizeof index, r->launch->seed * 0x9e3779b97f4a7c15ull + 1);
+    memset(c->smem, 0xff, c->smem_bytes); // NaN for what nobody writes
+    for (int i = 0; i < c->bars_n; i++) {
+        EmuBar *b = &c->bar[i];
+        *b = (EmuBar){.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = b->clock,
+                      .complete = b->complete};
+    }
+    for (int i = 0; i < EMU_NAMED_BARS; i++) {
+        EmuClock *clock = c->named[i].clock;
+        memset(clock, 0, sizeof *clock);
+        c->named[i] = (EmuNamed){.clock = clock};
+    }
+    for (int i = 0; i < EMU_MAX_WARPS / 4; i++) c->group[i].q.n = c->group[i].done = 0;
+    emu_shadow_reset(c);
+    for (int i = 0; i < c->warps; i++) start_warp(c, &c->warp[i]);
+    c->regs_used = c->regs_limit = (u32)(c->warps * r->fn->maxnreg);
+    schedule_start(c);
+}
+
+static void finish_cta(EmuCta *c)
+{
+    if (!c->dead) emu_sync_end(c);
+    while (c->fx_first) {
+        EmuEffect *e = c->fx_first;
+        c->fx_first = e->next;
+        e->next = c->fx_free;
+        c->fx_free = e;
+    }
+    c->fx_last = &c->fx_first;
+    c->fx_n = 0;
+    c->run->report->warp_ops += c->steps;
+    c->run->report->ctas++;
+}
+
+// ---- a run -----------------------------------------------------------------------------------------
+
+static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
+{
+    const EmuProgram *p = r->prog;
+    u32 fixed = p->special + SR_COUNT + 1;
+    EmuWarp *warps = ARENA_ARRAY(r->arena, EmuWarp, c->warps);
+    for (int i = 0; i < c->warps; i++) {
+        EmuWarp *w = &warps[i];
+        w->id = (u8)i;
+        w->regs = ARENA_ARRAY(r->arena, u32, (size_t)(p->all_units + 1) * 32);
+        w->unit = ARENA_ARRAY(r->arena, EmuUnit, p->all_units + 1);
+        w->flags = ARENA_ARRAY(r->arena, u8, p->all_units + 1);
+        w->clock = ARENA_NEW(r->arena, EmuClock);
+        w->part = ARENA_NEW(r->arena, EmuClock);
+        memcpy(w->regs + (size_t)fixed * 32, p->constants, (size_t)(p->all_units - fixed) * 128);
+        for (u32 u = p->units; u <= p->all_units; u++) w->unit[u].init = ~0u;
+    }
+    return warps;
+}
+
+static bool new_bars(EmuRun *r, EmuCta *c)
+{
+    const ThreadFn *fn = r->fn;
+    c->bar = ARENA_ARRAY(r->arena, EmuBar, EMU_MAX_BARS);
+    c->bar_at = ARENA_ARRAY(r->arena, i32, c->smem_bytes / 8 + 1);
+    memset(c->bar_at, 0xff, sizeof *c->bar_at * (c->smem_bytes / 8 + 1));
+    c->bars_low = UINT32_MAX;
+    for (int i = 0; i < fn->buffers.n; i++) {
+        const ThreadBuffer *b = &fn->buffers.at[i];
+        if (b->kind != BUF_MBAR) continue;
+        i64 slots = thread_buffer_bytes(b) / 8;
+        for (i64 k = 0; k < slots; k++) {
+            if (c->bars_n == EMU_MAX_BARS) return false;
+            u32 offset = (u32)(b->offset + 8 * k);
+            c->bar_at[offset / 8] = c->bars_n;
+            c->bar[c->bars_n++] = (EmuBar){.offset = offset, .buffer = i, .slot = (i32)k,
+                                           .clock = ARENA_NEW(r->arena, EmuClock),
+                                           .complete = ARENA_NEW(r->arena, EmuClock)};
+            c->bars_low = MIN(c->bars_low, offset);
+            c->bars_high = MAX(c->bars_high, offset + 8);
+        }
+    }
+    return true;
+}
+
+static EmuCta *new_cta(EmuRun *r)
+{
+    EmuCta *c = ARENA_NEW(r->arena, EmuCta);
+    c->run = r;
+    c->warps = r->fn->threads / 32;
+    c->groups = c->warps / 4;
+    c->smem_bytes = (u32)r->fn->smem_bytes;
+    c->smem = arena_alloc(r->arena, c->smem_bytes + 64);
+    if (r->hazards) c->cell = ARENA_ARRAY(r->arena, EmuCell, c->smem_bytes / 4 + 2);
+    for (int i = 0; i < EMU_NAMED_BARS; i++) c->named[i].clock = ARENA_NEW(r->arena, EmuClock);
+    c->fx_last = &c->fx_first;
+    if (!new_bars(r, c)) return NULL;
+    c->warp = new_warps(r, c);
+    return c;
+}
+
+// Parameters that show the same memory are one tensor; the written ones get an owner per element.
+static void new_owners(EmuRun *r)
+{
+    const EmuLaunch *l = r->launch;
+    int n = r->fn->params.n;
+    i64 budget = (i64)256 << 20; // bytes of bookkeeping; beyond it a tensor is not watched
+    r->tensor = ARENA_ARRAY(r->arena, i32, n + 1);
+    r->owner = ARENA_ARRAY(r->arena, EmuOwner *, n + 1);
+    r->granule = ARENA_ARRAY(r->arena, u8, n + 1);
+    for (int i = 0; i < n; i++) {
+        r->tensor[i] = i;
+        bool map = r->fn->params.at[i].kind == PARAM_TMAP;
+        const u8 *base = map ? l->args[i].tmap.base : l->args[i].ptr;
+        for (int k = 0; k < n; k++) {
+            if (r->fn->params.at[k].kind != PARAM_PTR || (k >= i && !map)) continue;
+            const u8 *other = l->args[k].ptr;
+            if (!base || !other || base < other || base >= other + l->args[k].bytes) continue;
+            r->tensor[i] = k;
+            break;
+        }
+        r->granule[i] = 2;
+    }
+    for (int i = 0; i < r->fn->buffers.n; i++) {
+        const ThreadBuffer *b = &r->fn->buffers.at[i];
+        if (b->kind != BUF_GLOBAL || b->param < 0 || b->param >= n) continue;
+        u8 bytes = dtype_bytes[b->type], log = bytes >= 4 ? 2 : bytes == 2 ? 1 : 0;
+        i32 t = r->tensor[b->param];
+        r->granule[t] = MIN(r->granule[t], log);
+    }
+    for (int i = 0; i < n; i++) {
+        u8 kind = r->fn->params.at[i].kind;
+        if ((kind != PARAM_PTR && kind != PARAM_TMAP) || !r->prog->stored_param[i]) continue;
+        i32 t = r->tensor[i];
+        bool map = r->fn->params.at[t].kind == PARAM_TMAP;
+        if (map) r->granule[t] = dtype_bytes[l->args[t].tmap.type] >= 4 ? 2 : dtype_bytes[l->args[t].tmap.type] / 2;
+        size_t granules = ((map ? l->args[t].tmap_bytes : l->args[t].bytes) >> r->granule[t]) + 1;
+        if (r->owner[t] || granules > (size_t)budget / sizeof(EmuOwner)) continue;
+        budget -= (i64)(granules * sizeof(EmuOwner));
+        r->owner[t] = ARENA_ARRAY(r->arena, EmuOwner, granules);
+    }
+}
+
+static const char *unfit(const EmuLaunch *l)
+{
+    const ThreadFn *fn = l->fn;
+    if (fn->threads < 32 || fn->threads > 1024 || fn->threads % 32)
+        return "the CTA must have 32 to 1024 threads, a multiple of 32";
+    if (fn->smem_bytes < 0 || fn->smem_bytes > 232448)
+        return "a CTA has at most 232,448 bytes of shared memory";
+    if (fn->cluster > 1) return "not supported yet: clusters";
+    for (int i = 0; i < 3; i++)
+        if (l->grid[i] < 0 || l->grid[i] > INT32_MAX) return "a grid extent is out of range";
+    for (int i = 0; i < fn->buffers.n; i++) {
+        const ThreadBuffer *b = &fn->buffers.at[i];
+        if (b->kind == BUF_GLOBAL) continue;
+        i64 bytes = thread_buffer_bytes(b);
+        if (bytes < 0 || b->offset < 0 || b->offset > fn->smem_bytes - bytes)
+            return "a shared buffer leaves the arena";
+        if (b->kind == BUF_MBAR && b->offset % 8) return "an mbarrier is not aligned to 8 bytes";
+    }
+    return NULL;
+}
+
+static void refuse(EmuRun *r, const char *why, Loc loc)
+{
+    EmuHazard h = {.kind = HZ_ILLEGAL, .loc = loc, .count = 1, .text = arena_printf(r->out, "%s", why)};
+    vec_push(r->out, &r->report->hazards, h);
+    r->report->ok = false;
+}
+
+static void run_grid(EmuRun *r)
+{
+    const EmuLaunch *l = r->launch;
+    r->span = ARENA_ARRAY(r->arena, EmuSpan, r->fn->buffers.n + 1);
+    for (int i = 0; i < r->fn->buffers.n; i++) {
+        const ThreadBuffer *b = &r->fn->buffers.at[i];
+        r->span[i] = (EmuSpan){0, (u32)r->fn->smem_bytes};
+        if (b->kind != BUF_GLOBAL)
+            r->span[i] = (EmuSpan){(u32)b->offset, (u32)(b->offset + thread_buffer_bytes(b))};
+    }
+    new_owners(r);
+    EmuCta *c = new_cta(r);
+    if (!c) {
+        refuse(r, "more than 256 mbarriers", (Loc){0});
+        return;
+    }
+    i64 total = l->grid[0] * l->grid[1] * l->grid[2];
+    for (i64 i = 0; i < total; i++) {
+        start_cta(c, i);
+        run_warps(c);
+        finish_cta(c);
+        if (l->progress) l->progress(l->progress_ctx, i + 1, total);
+    }
+}
+
+EmuReport *emu_run(Arena *a, const EmuLaunch *launch)
+{
+    EmuRun *r = ARENA_NEW(a, EmuRun);
+    r->launch = launch;
+    r->fn = launch->fn;
+    r->out = a;
+    r->report = ARENA_NEW(a, EmuReport);
+    r->report->ok = true;
+    r->hazards = launch->hazards;
+    r->arena = arena_new(0);
+    r->seen = map_new(r->arena);
+    const char *why = unfit(launch);
+    Loc where = {0};
+    if (!why) r->prog = emu_decode(r->arena, launch, &why, &where);
+    if (r->prog) run_grid(r);
+    else refuse(r, why, where);
+    EmuReport *report = r->report;
+    arena_free(r->arena);
+    return report;
+}

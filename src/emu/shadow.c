@@ -1,0 +1,353 @@
+// shadow.c - shadow memory: every access is checked against the earlier ones to the same bytes.
+//
+// A cell covers four bytes. It keeps the last write and the reads since then that are not yet known
+// to be ordered before everything that comes. Two accesses conflict when one of them writes; they
+// are fine when the later agent's clock covers the earlier access, in the way that the pair asks for:
+//   generic, generic      release and acquire (O1, O2), or the same thread
+//   generic write, async  a proxy fence of the writing thread before the release (O4)
+//   generic read, async write   a proxy fence of the reading thread, or the read's pinned use, before
+//                         the release (O6)
+//   bulk load, any        the mbarrier phase was observed (O3)
+//   wgmma read, write     all four warps have waited, then released (O5)
+//   bulk store read, write      the issuing thread's wait.read, then released (O7)
+//   cp.async, any         the issuing thread's wait, then as a generic write (O13)
+// The check does not look at values or at the schedule: what is unordered is reported on every run.
+#include "state.h"
+
+#include <string.h>
+
+typedef enum { ORD_OK, ORD_RACE, ORD_PROXY, ORD_UNBOUND, ORD_LOAD, ORD_WGMMA, ORD_STORE, ORD_CP } Order;
+
+void emu_shadow_reset(EmuCta *c)
+{
+    if (!c->cell) return;
+    memset(c->cell, 0, sizeof *c->cell * (c->smem_bytes / 4 + 2));
+    c->access.n = c->node.n = 0;
+    c->node_free = 0;
+    memset(&c->memo, 0, sizeof c->memo);
+    EmuAccess none = {.buffer = -1};
+    EmuNode first = {.next = 0};
+    vec_push(c->run->arena, &c->access, none);
+    vec_push(c->run->arena, &c->node, first);
+}
+
+u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, int mem)
+{
+    EmuCta *c = w->cta;
+    if (!c->cell || c->access.n >= 8 << 20) return 0;
+    EmuAccess a = {.kind = (u8)kind, .warp = w->id, .lane = (u8)lane, .buffer = -1,
+                   .op = emu_op_index(w, op), .epoch = w->epoch,
+                   .iter = w->loops ? w->loop_iter[w->loops - 1] : 0};
+    if (mem < op->src->nmem) a.buffer = op->src->mem[mem].buffer;
+    if (kind == ACC_BULK_STORE) a.epoch = 0;
+    vec_push(c->run->arena, &c->access, a);
+    return (u32)c->access.n - 1;
+}
+
+static bool is_async(u8 kind)
+{
+    return kind == ACC_BULK_LOAD || kind == ACC_WGMMA || kind == ACC_BULK_STORE;
+}
+
+// Is epoch `e` of a whole warp known, whichever lanes released it?
+static bool covers_warp(const EmuEpoch *c, u32 e) { return c->all >= e || c->part >= e; }
+
+static Order order_wgmma(const EmuWarp *w, const EmuAccess *p, const EmuClock *k)
+{
+    for (int i = 0; i < 4; i++) {
+        u32 warp = (u32)p->warp / 4 * 4 + (u32)i;
+        if (!p->done[i]) return ORD_WGMMA;
+        if (warp != w->id && !covers_warp(&k->g[warp], p->done[i])) return ORD_WGMMA;
+    }
+    return ORD_OK;
+}
+
+// May the agent (warp w, `lane`), accessing as `kind`, touch what entry `e` touched before?
+static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
+{
+    const EmuAccess *p = &w->cta->access.at[e.access];
+    const EmuClock *k = emu_clock_of(w, lane);
+    bool same = p->warp == w->id && e.lane == lane && lane < EMU_LANES;
+    bool known = same || emu_covers(&k->g[p->warp], p->epoch, e.lane);
+    switch (p->kind) {
+    case ACC_WRITE:
+        if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
+        if (emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
+        return known ? ORD_PROXY : ORD_RACE;
+    case ACC_READ:
+        if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
+        if (emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
+        if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane))) return ORD_OK;
+        return known ? ORD_UNBOUND : ORD_RACE;
+    case ACC_BULK_LOAD: return k->phases[p->bar] > p->phase ? ORD_OK : ORD_LOAD;
+    case ACC_WGMMA: return order_wgmma(w, p, k);
+    case ACC_BULK_STORE:
+        if (!p->done[0]) return ORD_STORE;
+        return same || emu_covers(&k->g[p->warp], p->done[0], e.lane) ? ORD_OK : ORD_STORE;
+    case ACC_CPASYNC: return ORD_CP;
+    default: return ORD_OK;
+    }
+}
+
+// ---- reports -----------------------------------------------------------------------------------
+
+static const struct {
+    u8 kind;
+    const char *rule, *why;
+} order_text[] = {
+    [ORD_RACE] = {HZ_RACE, "O2", "nothing orders the two: no barrier that the first releases and the"
+                                 " second acquires"},
+    [ORD_PROXY] = {HZ_PROXY, "O4", "the write is ordered, but no fence.proxy by the writing thread"
+                                   " stands between it and the release"},
+    [ORD_UNBOUND] = {HZ_UNBOUND_READ, "O6", "the slot was released before the read had bound: no"
+                                            " fence.proxy by the reading thread and no pinned use of"
+                                            " the value stands before the release"},
+    [ORD_LOAD] = {HZ_RACE, "O3", "the bulk load's mbarrier phase was not waited for"},
+    [ORD_WGMMA] = {HZ_WGMMA, "O5", "the wgmma may still read its operand: not all four warps have"
+                                   " waited for it and released"},
+    [ORD_STORE] = {HZ_BULK_STORE, "O7", "the bulk store may still read its source: no bulk.wait.read"
+                                        " of the issuing thread stands before"},
+    [ORD_CP] = {HZ_RACE, "O13", "the cp.async may still write: no cp.async.wait of the issuing thread"
+                                " stands before"},
+};
+
+// What the late read would get, when the overwriting load brings the next generation of the slot.
+static void generation_text(const EmuAccess *read, const EmuAccess *write, Buf *out)
+{
+    if (write->kind != ACC_BULK_LOAD) return;
+    buf_printf(out, "; the read expects generation %u, the load brings generation %u", read->gen,
+               write->phase);
+    if (write->phase == read->gen + 1)
+        buf_puts(out, ": a late read would return the next generation of the same slot");
+}
+
+static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry e, Order o)
+{
+    EmuCta *c = w->cta;
+    const EmuAccess *x = &c->access.at[access], *p = &c->access.at[e.access];
+    const EmuOp *op = &c->run->prog->ops[x->op];
+    EmuHazardKind kind = order_text[o].kind;
+    const char *rule = order_text[o].rule;
+    // The slot was never released at all: for a refill that is the same rule as a late read.
+    if (o == ORD_RACE && p->kind == ACC_READ && x->kind == ACC_BULK_LOAD) rule = "O3";
+    bool overlap = p->buffer >= 0 && x->buffer >= 0 && p->buffer != x->buffer;
+    if (overlap) kind = HZ_OVERLAP;
+    static const char *const verb[] = {"", "reads", "writes", "bulk load overwrites", "wgmma reads",
+                                       "bulk store reads", "cp.async writes"};
+    Buf place = {0}, other = {0}, extra = {0};
+    emu_place_shared(c, x->buffer, offset, &place);
+    emu_access_text(c, e.access, e.lane, &other);
+    if (o == ORD_UNBOUND) generation_text(p, x, &extra);
+    if (overlap) {
+        buf_puts(&extra, "; there it is ");
+        emu_place_shared(c, p->buffer, offset, &extra);
+    }
+    emu_hazard(w, op, lane, kind, rule, e.access, "%s %s after %s; %s%s", verb[x->kind], place.s,
+               other.s, order_text[o].why, extra.s ? extra.s : "");
+    buf_free(&place);
+    buf_free(&other);
+    buf_free(&extra);
+}
+
+// ---- one cell ------------------------------------------------------------------------------------
+
+typedef struct {
+    EmuWarp *w;
+    EmuCta *c;
+    u32 access;
+    int lane;
+    u8 kind;
+    u32 offset;                // of the cell
+} Touch;
+
+static u64 entry_key(EmuEntry e)
+{
+    u64 key;
+    memcpy(&key, &e, sizeof key);
+    return key;
+}
+
+// Checks against one earlier entry; remembers in `memo` that it is fine.
+static void check(const Touch *t, EmuEntry e, u64 *memo)
+{
+    u64 key = entry_key(e);
+    if (key == *memo || e.access == t->access) return;
+    Order o = order_of(t->w, e, t->lane, t->kind);
+    if (o != ORD_OK) report_order(t->w, t->access, t->offset, t->lane, e, o);
+    *memo = key;
+}
+
+static u32 node_new(EmuCta *c, EmuEntry e, u32 next)
+{
+    u32 i = c->node_free;
+    if (i) {
+        c->node_free = c->node.at[i].next;
+    } else {
+        vec_push(c->run->arena, &c->node, ((EmuNode){.next = 0}));
+        i = (u32)c->node.n - 1;
+    }
+    c->node.at[i] = (EmuNode){.e = e, .next = next};
+    return i;
+}
+
+// A new read replaces an entry of the same agent, or one that is ordered before everything that can
+// come after this read.
+static bool read_replaces(const Touch *t, EmuEntry *e)
+{
+    const EmuAccess *p = &t->c->access.at[e->access];
+    if (p->kind == t->kind && p->kind == ACC_WGMMA) return p->warp / 4 == t->w->id / 4;
+    if (p->kind == ACC_READ && t->kind == ACC_READ && p->warp == t->w->id) {
+        if (e->lane != t->lane && (e->access == t->access || p->epoch > t->w->clock->g[p->warp].all))
+            e->lane = EMU_ANY_LANE;
+        else
+            e->lane = (u8)t->lane;
+        return true;
+    }
+    return order_of(t->w, *e, t->lane, ACC_BULK_LOAD) == ORD_OK;
+}
+
+static void note_read(const Touch *t, EmuCell *cell, u8 bytes)
+{
+    EmuEntry mine = {.access = t->access, .lane = (u8)t->lane, .bytes = bytes};
+    EmuEntry *room = NULL;
+    u64 *memo = t->c->memo.read;
+    for (int i = 0; i < 2; i++) {
+        EmuEntry *e = &cell->r[i];
+        if (!e->access) {
+            if (!room) room = e;
+            continue;
+        }
+        bool agent = t->c->access.at[e->access].warp == t->w->id;
+        if (!agent && entry_key(*e) == memo[i]) continue; // known not to be replaceable
+        if (read_replaces(t, e)) {
+            bool merged = t->c->access.at[e->access].kind == ACC_READ && agent;
+            if (merged) mine.lane = e->lane, mine.bytes |= e->bytes;
+            *e = mine;
+            return;
+        }
+        memo[i] = entry_key(*e);
+    }
+    if (room) {
+        *room = mine;
+        return;
+    }
+    for (u32 i = cell->more; i; i = t->c->node.at[i].next) {
+        EmuEntry *e = &t->c->node.at[i].e;
+        if (e->write || !read_replaces(t, e)) continue;
+        mine.bytes |= e->bytes;
+        *e = mine;
+        return;
+    }
+    cell->more = node_new(t->c, mine, cell->more);
+}
+
+static void touch_read(const Touch *t, EmuCell *cell, u8 bytes, bool note)
+{
+    u8 known = cell->w.bytes;
+    if (cell->w.access && (cell->w.bytes & bytes)) {
+        check(t, cell->w, &t->c->memo.write);
+        const EmuAccess *p = &t->c->access.at[cell->w.access];
+        EmuAccess *x = &t->c->access.at[t->access];
+        if (p->kind == ACC_BULK_LOAD && !x->gen) x->gen = p->phase;
+    }
+    for (u32 i = cell->more; i; i = t->c->node.at[i].next) {
+        EmuEntry e = t->c->node.at[i].e;
+        if (!e.write) continue;
+        known |= e.bytes;
+        u64 none = 0;
+        if (e.bytes & bytes) check(t, e, &none);
+    }
+    if (bytes & ~known) {
+        Buf place = {0};
+        const EmuAccess *x = &t->c->access.at[t->access];
+        emu_place_shared(t->c, x->buffer, t->offset, &place);
+        emu_hazard(t->w, &t->c->run->prog->ops[x->op], t->lane, HZ_UNINIT, NULL, 0,
+                   "reads %s, which nothing has written", place.s);
+        buf_free(&place);
+        EmuEntry w = {.access = 0, .bytes = 15, .write = 1};
+        if (!cell->w.access) cell->w = w; // once is enough
+    }
+    if (note) note_read(t, cell, bytes);
+}
+
+static void touch_write(const Touch *t, EmuCell *cell, u8 bytes)
+{
+    EmuEntry mine = {.access = t->access, .lane = (u8)t->lane, .bytes = bytes, .write = 1};
+    u64 none = 0;
+    if (cell->w.access && (cell->w.bytes & bytes)) {
+        check(t, cell->w, &t->c->memo.write);
+        // Several lanes of one instruction write the cell.
+        if (cell->w.access == t->access && cell->w.lane != t->lane) mine.lane = EMU_ANY_LANE;
+    }
+    for (int i = 0; i < 2; i++) {
+        EmuEntry *e = &cell->r[i];
+        if (!e->access || !(e->bytes & bytes)) continue;
+        check(t, *e, &t->c->memo.read[i]);
+        e->bytes &= (u8)~bytes;
+        if (!e->bytes) *e = (EmuEntry){0};
+    }
+    for (u32 *link = &cell->more; *link;) {
+        EmuNode *n = &t->c->node.at[*link];
+        if (n->e.bytes & bytes) check(t, n->e, &none);
+        n = &t->c->node.at[*link];
+        n->e.bytes &= (u8)~bytes;
+        if (n->e.bytes) {
+            link = &n->next;
+            continue;
+        }
+        u32 dead = *link;
+        *link = n->next;
+        n->next = t->c->node_free;
+        t->c->node_free = dead;
+    }
+    u8 rest = cell->w.bytes & (u8)~bytes;
+    if (rest && (cell->w.access != t->access || cell->w.lane != mine.lane)) {
+        EmuEntry old = cell->w;
+        old.bytes = rest;
+        old.write = 1;
+        u32 node = node_new(t->c, old, cell->more);
+        cell->more = node;
+    } else {
+        mine.bytes |= rest;
+    }
+    cell->w = mine;
+}
+
+static void check_barrier_bytes(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane)
+{
+    EmuCta *c = w->cta;
+    for (u32 i = offset / 8; i <= (offset + bytes - 1) / 8; i++) {
+        i32 bar = i < c->smem_bytes / 8 ? c->bar_at[i] : -1;
+        if (bar < 0 || !c->bar[bar].init) continue;
+        const EmuAccess *x = &c->access.at[access];
+        Buf place = {0}, name = {0};
+        emu_place_shared(c, x->buffer, offset, &place);
+        emu_bar_text(c, (u32)bar, &name);
+        emu_hazard(w, &c->run->prog->ops[x->op], lane, HZ_OVERLAP, NULL, 0,
+                   "%s shares bytes with the live mbarrier %s", place.s, name.s);
+        buf_free(&place);
+        buf_free(&name);
+        return;
+    }
+}
+
+void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note)
+{
+    EmuCta *c = w->cta;
+    if (!access || !bytes) return;
+    Touch t = {.w = w, .c = c, .access = access, .lane = lane, .kind = c->access.at[access].kind};
+    if (offset < c->bars_high && offset + bytes > c->bars_low)
+        check_barrier_bytes(w, access, offset, bytes, lane);
+    EmuMemo *m = &c->memo;
+    if (m->access != access || m->warp != w->id || m->lane != (u32)lane)
+        *m = (EmuMemo){.access = access, .warp = w->id, .lane = (u32)lane};
+    u32 end = offset + bytes;
+    for (u32 at = offset & ~3u; at < end; at += 4) {
+        u8 mask = 15;
+        if (at < offset) mask &= (u8)(15u << (offset - at));
+        if (at + 4 > end) mask &= (u8)(15u >> (at + 4 - end));
+        t.offset = at < offset ? offset : at;
+        if (write) touch_write(&t, &c->cell[at / 4], mask);
+        else touch_read(&t, &c->cell[at / 4], mask, note);
+    }
+}

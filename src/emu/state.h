@@ -1,0 +1,450 @@
+// state.h - the inside of the emulator: the decoded program, the state of one CTA, clocks and
+// shadow memory. Only files of src/emu include it.
+//
+// Reading order: EmuOp (what runs), EmuWarp and EmuCta (on what), EmuClock (who knows what of whom),
+// EmuAccess and EmuCell (who touched which bytes). docs/machine-model.md tells the same in words.
+#ifndef BATON_EMU_STATE_H
+#define BATON_EMU_STATE_H
+
+#include "emu.h"
+
+// Loops over 32 lanes are compiled for several vector units and chosen at load time.
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define EMU_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#define EMU_VECTOR_FMA __attribute__((target_clones("avx512f", "fma", "default")))
+#else
+#define EMU_VECTOR
+#define EMU_VECTOR_FMA
+#endif
+// Registers are words; other views of them may alias.
+typedef float EmuF32 __attribute__((may_alias));
+typedef u64 EmuU64 __attribute__((may_alias));
+typedef i64 EmuI64 __attribute__((may_alias));
+
+enum {
+    EMU_LANES = 32,
+    EMU_FULL = -1,             // as u32: all 32 lanes
+    EMU_MAX_WARPS = 32,
+    EMU_MAX_BARS = 256,        // mbarrier slots of a kernel
+    EMU_NAMED_BARS = 16,
+    EMU_TOKENS = 64,           // unbound shared loads that a warp can have
+    EMU_IF_DEPTH = 64,
+    EMU_LOOP_DEPTH = 32,
+    EMU_SMEM_BASE = 1024,      // absolute shared address of the dynamic arena
+    EMU_MAX_OPS = 4 << 20,     // operations after expansion
+    EMU_ANY_LANE = 32,         // a cell's access by several lanes, or by a whole warp
+};
+
+typedef struct EmuOp EmuOp;
+typedef struct EmuWarp EmuWarp;
+typedef struct EmuCta EmuCta;
+
+// ---- decoded program -----------------------------------------------------------------------------
+
+// What a handler answers: go on, wait (the operation is tried again later), give others a turn, or
+// the warp is done.
+typedef enum { RUN_NEXT, RUN_BLOCK, RUN_YIELD, RUN_DONE } EmuResult;
+typedef EmuResult EmuHandler(EmuWarp *w, const EmuOp *op, u32 mask);
+
+// An operand after decoding. Registers, constants, kernel parameters and special registers all are
+// units of the warp's register file (a unit is 32 lanes of 4 bytes; 64-bit values take two, a
+// predicate uses word 0 of its unit as a lane mask), so handlers know only units.
+typedef struct {
+    u32 unit;
+    u16 count;
+    u8 class;                  // RegClass of the value in the unit
+    u8 kind;                   // OperandKind it came from
+    bool negate;
+    i64 imm;                   // OPD_IMM: its value; OPD_PARAM: index of the parameter
+} EmuOpnd;
+
+struct EmuOp {
+    EmuHandler *run;
+    const EmuOpnd *o;
+    const ThreadOp *src;
+    u8 op, type, type2, cmp;
+    u16 n, flags;
+    u8 nopnd, ndst;            // the first ndst operands are written (PURE operations and shfl)
+    bool track;                // register state follows from the operand list alone
+    bool control;              // runs even without lanes
+    i32 guard;                 // unit of the guard predicate, -1 none
+    bool guard_negate;
+    u32 target;                // control: where to go when not taken
+};
+
+typedef struct {
+    const EmuOp *ops;
+    u32 n;
+    u32 units;                 // register units that the program can write
+    u32 all_units;             // with constants behind them
+    u32 special;               // first unit of the special registers (SR_COUNT of them)
+    const u32 *constants;      // [all_units - special - SR_COUNT - 1][32]
+    const u32 *reg_unit;       // first unit of each ThreadReg
+    const bool *async_buffer;  // buffers that bulk loads write (or that share bytes with such)
+    const bool *stored_param;  // parameters that the kernel may write
+} EmuProgram;
+
+// Expands unroll regions, flattens control, resolves registers. NULL with a hazard text in *why.
+EmuProgram *emu_decode(Arena *a, const EmuLaunch *l, const char **why, Loc *where);
+
+// ---- clocks ----------------------------------------------------------------------------------
+
+// What is known of one warp's accesses: all lanes' up to epoch `all`; those of the lanes in `mask`
+// up to epoch `part` as well. An access of lane l at epoch e is covered when e <= all, or l is in
+// the mask and e <= part.
+typedef struct {
+    u32 all, part, mask;
+} EmuEpoch;
+
+// Knowledge of one agent: generic accesses as the generic proxy sees them (g) and as the async proxy
+// sees them (a, behind a proxy fence), and per mbarrier how many phases are known to be complete.
+typedef struct {
+    EmuEpoch g[EMU_MAX_WARPS], a[EMU_MAX_WARPS];
+    u32 phases[EMU_MAX_BARS];
+} EmuClock;
+
+// ---- accesses and shadow memory ----------------------------------------------------------------
+
+typedef enum {
+    ACC_NONE,
+    ACC_READ,                  // generic read
+    ACC_WRITE,                 // generic write
+    ACC_BULK_LOAD,             // async write of shared memory by the TMA unit
+    ACC_WGMMA,                 // async read by a warpgroup's wgmma
+    ACC_BULK_STORE,            // async read of shared memory by the TMA unit
+    ACC_CPASYNC,               // generic write at any time before the wait; ACC_WRITE after it
+} EmuAccessKind;
+
+// One memory instruction of one warp (wgmma: of one warpgroup) at one time.
+typedef struct {
+    u8 kind, warp, lane;       // lane: of the issuing thread, EMU_ANY_LANE for a warp
+    u8 issued;                 // wgmma: mask of the warps that have issued it
+    i32 buffer;                // -1 unknown
+    u32 op;                    // index into the program
+    u32 iter;                  // innermost loop iteration
+    u32 epoch;                 // of the warp; bulk store: 0 until its read was waited for
+    u32 bound;                 // generic reads: epoch at which the value was pinned, 0 not yet
+    u32 gen;                   // generation of the slot that was read or written
+    u32 bar;                   // bulk loads
+    u32 phase;                 // bulk loads: phase that counts the bytes
+    u32 done[4];               // wgmma: epochs of the four warps' waits; bulk store: [0] of the
+                               // wait.read, [1] of the full wait
+} EmuAccess;
+
+typedef struct {
+    u32 access;                // index, 0 none
+    u8 lane, bytes;            // bytes: mask of the four bytes of the cell
+    u8 write, pad;
+} EmuEntry;                    // 8 bytes without holes: compared as one word
+
+// Four bytes of shared memory: the last write, the reads since then that are not known to be
+// ordered. Further entries (bytes written apart, more readers) hang in a list.
+typedef struct {
+    EmuEntry w, r[2];
+    u32 more;                  // index into nodes, 0 none
+    u32 pad;
+} EmuCell;
+
+typedef struct {
+    EmuEntry e;
+    u32 next;
+} EmuNode;
+
+// ---- asynchronous effects ----------------------------------------------------------------------
+
+typedef enum { FX_BULK_LOAD, FX_BULK_STORE, FX_CPASYNC } EmuEffectKind;
+typedef struct EmuEffect EmuEffect;
+// A bulk load leaves the pool when it lands; a bulk store or cp.async when its thread has waited.
+struct EmuEffect {
+    EmuEffect *next;
+    const EmuOp *op;
+    u8 kind, warp, lane, rank;
+    bool performed;            // its memory has been touched
+    u32 access;
+    u32 smem;                  // arena offset of the tile
+    u32 bar;                   // bulk load: index of the mbarrier
+    u32 group;                 // bulk store, cp.async: serial of its group in its threads
+    const EmuArg *arg;
+    i32 coord[TMA_MAX_RANK];
+    u32 mask;                  // cp.async: lanes that have not waited yet
+    u32 bytes;
+    u32 lanes;                 // cp.async: lanes that copy
+    u32 dst[EMU_LANES];
+    const u8 *from[EMU_LANES];
+    u8 valid[EMU_LANES];       // bytes from memory; the rest is zero
+};
+
+// One wgmma of a warpgroup, from its first issue on.
+typedef struct {
+    const EmuOp *op;
+    u32 access;
+    u64 desc_a, desc_b;
+    bool scale_d;
+    u8 issued;                 // mask of the four warps
+} EmuProduct;
+
+typedef struct {
+    VEC(EmuProduct) q;         // all products of the group, in order; [done, n) not performed
+    int done;
+} EmuGroup;
+
+// Registers of a product that a warp has issued and not waited for.
+typedef struct {
+    u32 acc, a;                // first units
+    u16 acc_n, a_n;
+    u64 taint;                 // unbound loads in the A registers: bound by the wait
+} EmuFlight;
+
+// ---- warps and the CTA ----------------------------------------------------------------------------
+
+// State of a register unit. `init` has a bit per written lane; units of accumulators in flight are
+// cleared, so that one test finds both uninitialised and early reads.
+typedef struct {
+    u32 init;
+    u32 fences;                // wgmma.fence count of the warp when it was last written
+    u64 taint;                 // unbound loads that the value depends on
+} EmuUnit;
+enum { UNIT_ACC = 1, UNIT_A = 2 };
+
+// A shared load that has not bound yet.
+typedef struct {
+    u32 access;
+    u32 next;                  // further loads of a shared token: index + 1 into extra
+    u32 unit;
+    u16 count;
+    u8 bytes;                  // per register
+    u32 mask;
+    u32 addr[EMU_LANES];       // shared offsets
+} EmuToken;
+
+typedef enum { WARP_READY, WARP_BLOCKED, WARP_DONE } EmuWarpState;
+typedef enum { WAIT_NONE, WAIT_MBAR, WAIT_NAMED, WAIT_WGMMA, WAIT_REGISTERS } EmuWaitKind;
+
+struct EmuWarp {
+    u32 *regs;                 // [all_units][32]
+    EmuUnit *unit;             // [all_units]
+    u8 *flags;                 // [all_units] UNIT_*
+    EmuCta *cta;
+    u32 pc, mask, alive;
+    u8 id, state;
+    u8 wait, wait_named;
+    u32 wait_bar, wait_parity;
+    bool released;             // a named barrier let it go: the retried operation passes
+    u32 epoch;                 // starts at 1
+    u32 fences;
+    i64 steps, quantum;
+    u32 priority;
+    // control
+    u32 saved[EMU_IF_DEPTH], other[EMU_IF_DEPTH];
+    int depth;
+    u32 loop_iter[EMU_LOOP_DEPTH];
+    const EmuOp *loop_op[EMU_LOOP_DEPTH];
+    int loops;
+    // knowledge: of all lanes, and of the lanes in part_mask beyond that
+    EmuClock *clock, *part;
+    u32 part_mask;
+    // unbound loads
+    u64 live, clean, used;     // tokens alive; never used since the last sweep; read by any operation
+    EmuToken *token;
+    // cp.async and bulk groups per lane
+    u32 cp_group[EMU_LANES], bulk_group[EMU_LANES]; // serial of the open group
+    // wgmma
+    u32 issued, waited;        // products of the group that this warp issued, and has waited for
+    VEC(u32) commits;          // products issued at each wgmma.commit
+    VEC(EmuFlight) flight;     // one per product
+    u32 regs_now;              // setmaxnreg
+};
+
+typedef struct {
+    bool init;
+    u32 offset;                // from the start of the arena
+    i32 buffer, slot;
+    u32 init_access;           // warp and lane that initialised it, and when
+    u32 fence_epoch;           // of the initialising thread's fence, 0 none
+    u32 count, pending;
+    i64 tx;                    // expected minus landed bytes of the current phase
+    u64 expected, landed;      // of the current phase, for reports
+    u32 phase;                 // completed phases
+    u32 loads;                 // bulk loads in flight
+    u32 last_load_phase;       // phase of the newest load + 1, 0 none
+    EmuClock *clock;           // what the arrivals of past and present phases know
+    EmuClock *complete;        // of the last completed phase
+} EmuBar;
+
+typedef struct {
+    u32 expect, arrived;       // threads
+    u32 waiting, came;         // masks of warps
+    u32 generation;
+    u32 op;                    // first arrival of this generation
+    EmuClock *clock;
+} EmuNamed;
+
+// Entries that were found to be ordered before the access that is being noted: the rows of a tile
+// mostly have the same history.
+typedef struct {
+    u32 access, warp, lane;
+    u64 write, read[2];
+} EmuMemo;
+
+typedef struct {               // who wrote a granule of global memory last
+    u32 cta;                   // linear index + 1, 0: nobody in this grid
+    u32 access : 26, lane : 6;
+} EmuOwner;
+
+typedef struct {               // where a buffer lies in the arena
+    u32 low, high;
+} EmuSpan;
+
+typedef struct EmuRun EmuRun;
+
+struct EmuCta {
+    EmuRun *run;
+    i64 index;
+    i64 id[3];
+    int warps, bars_n, groups;
+    u8 *smem;
+    u32 smem_bytes;
+    EmuWarp *warp;
+    EmuBar *bar;
+    i32 *bar_at;               // arena offset / 8 -> barrier index, -1
+    EmuNamed named[EMU_NAMED_BARS];
+    EmuGroup group[EMU_MAX_WARPS / 4];
+    EmuCell *cell;
+    VEC(EmuAccess) access;
+    VEC(EmuNode) node;
+    u32 node_free;
+    EmuMemo memo;
+    u32 bars_low, bars_high;   // arena bytes that hold mbarriers
+    EmuEffect *fx_first, **fx_last, *fx_free;
+    int fx_n;                  // not performed yet
+    bool dead;                 // deadlock, limit or trap: stop this CTA
+    u32 regs_used, regs_limit;
+    i64 steps;
+    u64 rng;
+    u32 early_load, late_wgmma, late_store, late_cp; // chances of 256, by schedule
+    i64 change_at;             // adversarial: step of the next priority change
+};
+
+struct EmuRun {
+    const EmuLaunch *launch;
+    const EmuProgram *prog;
+    const ThreadFn *fn;
+    Arena *out;                // report texts
+    Arena *arena;              // of this run
+    EmuReport *report;
+    Map *seen;                 // hazard key -> index + 1
+    EmuSpan *span;             // per buffer; {0, whole arena} for a global one
+    i32 *tensor;               // per parameter: the first one with the same memory
+    EmuOwner **owner;          // per tensor: one per granule, or NULL
+    u8 *granule;               // log2 bytes
+    bool hazards;
+};
+
+// One handler per operation: a row of ops.h without one does not link.
+#define X(id, name, sig, types, effect, scope, ptx, form) EmuHandler emu_op_##id;
+THREAD_OPS(X)
+#undef X
+
+// ---- run.c ------------------------------------------------------------------------------------
+extern EmuHandler *const emu_handler[OP_COUNT];
+EmuHandler emu_op_else, emu_op_endif, emu_op_next, emu_op_end;
+u32 emu_random(EmuCta *c, u32 n);              // 0 .. n-1
+bool emu_chance(EmuCta *c, u32 of_256);
+void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which);
+
+static inline u32 *emu_reg(EmuWarp *w, const EmuOpnd *o) { return w->regs + (size_t)o->unit * 32; }
+static inline EmuU64 *emu_reg64(EmuWarp *w, const EmuOpnd *o)
+{
+    return (EmuU64 *)(void *)(w->regs + (size_t)o->unit * 32);
+}
+static inline u32 emu_pred(EmuWarp *w, const EmuOpnd *o)
+{
+    u32 bits = *emu_reg(w, o);
+    return o->negate ? ~bits : bits;
+}
+static inline int emu_first_lane(u32 mask) { return __builtin_ctz(mask); }
+static inline u32 emu_op_index(const EmuWarp *w, const EmuOp *op)
+{
+    return (u32)(op - w->cta->run->prog->ops);
+}
+
+// ---- regs.c: register state ---------------------------------------------------------------------
+void emu_track(EmuWarp *w, const EmuOp *op, u32 mask);          // from the operand list
+void emu_read_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask, bool pin);
+void emu_write_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask);
+void emu_pin(EmuWarp *w, u64 taint);           // binds loads now
+int emu_token_new(EmuWarp *w, u32 access);     // token that the loaded registers carry
+
+// ---- clock.c -----------------------------------------------------------------------------------
+void emu_clock_join(const EmuCta *c, EmuClock *to, const EmuClock *from);
+void emu_release(EmuWarp *w, u32 mask, EmuClock *into);
+void emu_acquire(EmuWarp *w, u32 mask, const EmuClock *from);
+void emu_warp_sync(EmuWarp *w);                // lanes learn from each other
+void emu_fence_proxy(EmuWarp *w, u32 mask);
+static inline const EmuClock *emu_clock_of(const EmuWarp *w, int lane)
+{
+    return lane < EMU_LANES && (w->part_mask >> lane & 1) ? w->part : w->clock;
+}
+static inline bool emu_covers(const EmuEpoch *c, u32 epoch, u32 lane)
+{
+    if (c->all >= epoch) return true;
+    if (c->part < epoch) return false;
+    return lane < EMU_LANES ? (c->mask >> lane & 1) : c->mask == (u32)EMU_FULL;
+}
+
+// ---- shadow.c: who touched which bytes -----------------------------------------------------------
+u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, int mem);
+// Checks an access of `bytes` at a shared offset against all earlier ones and notes it. `lane` is
+// EMU_ANY_LANE for the whole warp. `note` false: check only (the access is noted already).
+void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note);
+void emu_shadow_reset(EmuCta *c);
+
+// ---- ops_mem.c --------------------------------------------------------------------------------
+// Arena offset of a lane's shared address (o[0] base, o[1] byte offset), or UINT32_MAX after a report
+// when it is misaligned or outside the buffer that MemRef `mem` names.
+u32 emu_shared_offset(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane, u32 bytes,
+                      u32 align);
+// Host address of a lane's global access, or NULL after a report. *param: the tensor it is in.
+u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 bytes, u32 align,
+               int *param);
+// Checks and notes an access to a tensor that the kernel writes.
+void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 bytes, u32 access,
+                     int lane, bool write, bool async);
+static inline u64 emu_address(EmuWarp *w, const EmuOpnd *o, int lane)
+{
+    u64 base = o->class == RC_B64 ? emu_reg64(w, o)[lane] : emu_reg(w, o)[lane];
+    return base + (u64)o[1].imm;
+}
+
+// ---- ops_async.c -------------------------------------------------------------------------------
+void emu_effect_run(EmuCta *c, EmuEffect *e);  // performs it and removes it from the pool
+bool emu_effect_any(EmuCta *c);                // performs one of them; false when none is pending
+void emu_cpasync_complete(EmuWarp *w, u32 lanes, u32 keep); // all but the newest `keep` groups
+void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes); // lanes exit: what they left unwaited
+
+// ---- ops_sync.c --------------------------------------------------------------------------------
+EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane);
+void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each);
+void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op);
+u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes); // lanes that share the first's
+bool emu_converged(EmuWarp *w, const EmuOp *op, u32 mask);     // false after a report
+void emu_sync_end(EmuCta *c);                  // the CTA is over: what is left undone
+
+// ---- ops_wgmma.c -------------------------------------------------------------------------------
+bool emu_product_any(EmuCta *c);               // performs one product that all four warps issued
+void emu_product_end(EmuWarp *w, const EmuOp *op);
+
+// ---- report.c ----------------------------------------------------------------------------------
+// Reports a hazard at an operation of a warp. `rule` is like "O6" or NULL; `access` is the other one
+// (0: none). The place (warp, lane, iteration) is put before the text. Equal hazards are counted.
+void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const char *rule,
+                u32 access, const char *fmt, ...) PRINTF_LIKE(7, 8);
+void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *rule,
+                    const char *fmt, ...) PRINTF_LIKE(5, 6);
+void emu_place_shared(const EmuCta *c, i32 buffer, u32 offset, Buf *out); // "h[1][3][20]"
+void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out);    // "read by warp 2 lane 5"
+void emu_who(const EmuWarp *w, int lane, Buf *out);
+void emu_bar_text(const EmuCta *c, u32 bar, Buf *out);                    // "empty[1]"
+void emu_deadlock(EmuCta *c);
+
+#endif
