@@ -88,6 +88,7 @@ static bool is_word_start(char c)
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_word(char c) { return is_word_start(c) || is_digit(c); }
 
+// Value of a hexadecimal digit, -1 for any other byte.
 static int hex_value(char c)
 {
     if (is_digit(c)) return c - '0';
@@ -203,6 +204,8 @@ typedef struct {
     bool u, l, f, bad;
 } Suffix;
 
+// The letters and digits behind a number. All of them are consumed, also when they make no sense,
+// so that `1abc` is one malformed number and not a number and a name.
 static Suffix read_suffix(Lexer *l)
 {
     char s[4] = {0};
@@ -223,6 +226,8 @@ static Suffix read_suffix(Lexer *l)
     return x;
 }
 
+// Type and range of an integer. The type comes from the suffix alone, never from the size:
+// 3000000000 is an error and not quietly an s64, because a tile program means 32-bit arithmetic.
 static void int_finish(const Lexer *l, Token *t, u64 v, bool overflow, Suffix x)
 {
     t->kind = TOK_INT;
@@ -241,6 +246,7 @@ static void int_finish(const Lexer *l, Token *t, u64 v, bool overflow, Suffix x)
     }
 }
 
+// At `0x`.
 static void lex_hex(Lexer *l, Token *t)
 {
     u64 v = 0;
@@ -285,6 +291,8 @@ static bool read_exponent(Lexer *l, bool *found)
     return true;
 }
 
+// Decimal integer or float. In tile code `1.` and `.5` are errors and not floats, so that a range
+// or a method behind a number can never be mistaken for one.
 static void lex_number(Lexer *l, Token *t)
 {
     size_t from = l->pos;
@@ -346,6 +354,8 @@ static char lex_escape(Lexer *l, u8 *err)
     return c;
 }
 
+// At `"`. The decoded bytes are never longer than the source, so one buffer of that size is enough.
+// A string ends at its line whatever happens: one forgotten quote costs one line.
 static void lex_string(Lexer *l, Token *t)
 {
     size_t from = ++l->pos, end = from;
@@ -390,6 +400,8 @@ static size_t raw_string_end(const Lexer *l, size_t *body, size_t *body_n)
     return l->n + 1;
 }
 
+// At `R"`. A raw string that does not close takes the rest of the text, as in C++; searching for
+// its end again from every later `R"(` would be quadratic.
 static void lex_raw_string(Lexer *l, Token *t)
 {
     size_t body = 0, n = 0, end = raw_string_end(l, &body, &n);
@@ -405,6 +417,7 @@ static void lex_raw_string(Lexer *l, Token *t)
     lex_seek(l, end);
 }
 
+// At `'`: characters exist in device text and in #if lines; elsewhere the token is malformed.
 static void lex_char(Lexer *l, Token *t)
 {
     t->kind = TOK_CHAR;
@@ -425,6 +438,8 @@ static void lex_char(Lexer *l, Token *t)
 // ---- words and the rest
 // --------------------------------------------------------------------------
 
+// Name, reserved word or type. `group-4` is read here: the hyphen belongs to the word only when the
+// 4 stands alone, so that `group-4x` stays three tokens.
 static void lex_word(Lexer *l, Token *t)
 {
     size_t from = l->pos;
@@ -451,6 +466,7 @@ static void lex_word(Lexer *l, Token *t)
     }
 }
 
+// Operators and brackets; the table is sorted by length, so `<->` is never read as `<` and `->`.
 static void lex_punct(Lexer *l, Token *t)
 {
     for (int i = 0; i < COUNT(puncts); i++) {
@@ -487,6 +503,7 @@ static bool at_directive(const Lexer *l)
     return false;
 }
 
+// One token. Where two rules could apply (`.5`, `.at`, `R"`), the order of the branches decides.
 void lex_next(Lexer *l, Token *t)
 {
     Loc open = {0};
@@ -530,6 +547,8 @@ void lex_next(Lexer *l, Token *t)
 // ---- host text
 // ------------------------------------------------------------------------------------
 
+// A directive ends with its logical line: a backslash joins lines, and a block comment that starts
+// on the line carries it on to where the comment ends. Strings hide both.
 size_t lex_line_end(const Lexer *at)
 {
     Lexer l = *at;
@@ -565,6 +584,9 @@ static void raw_quote(Lexer *l, char quote)
     }
 }
 
+// One item of host text, whatever language that is. Only what could hide or fake an island matters:
+// comments, quotes and raw strings are skipped whole, words are told apart, the rest are
+// characters.
 RawItem lex_raw(Lexer *l)
 {
     Loc open = {0};

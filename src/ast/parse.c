@@ -50,6 +50,7 @@ static bool is_echo(const Parser *p)
     return t->err || before->err || (t->flags & TF_AFTER_BAD) || (before->flags & TF_AFTER_BAD);
 }
 
+// The text is formatted at once: the arguments may live on the caller's stack.
 static void complain(Parser *p, Loc loc, const char *hint, const char *fmt, va_list ap)
 {
     ast_error(p->sink, loc, hint, "%s", arena_vprintf(p->arena, fmt, ap));
@@ -89,6 +90,7 @@ bool p_expect(Parser *p, int kind, const char *what)
     return false;
 }
 
+// A missing ';' is reported where it belongs, behind the last token, not at the next line's first.
 void p_semi(Parser *p, const char *what)
 {
     if (p->panic || p_accept(p, P_SEMI)) return;
@@ -113,6 +115,8 @@ static bool starts_statement(int kind)
     return memchr(kinds, kind, sizeof kinds) != NULL;
 }
 
+// Skips the rest of a broken statement: to behind its ';', to the '}' of the block around it, or to
+// a line that begins with the first word of a statement. Braces inside are skipped as pairs.
 void p_sync(Parser *p)
 {
     int braces = 0, from = p->i;
@@ -132,6 +136,7 @@ void p_sync(Parser *p)
     p->panic = false;
 }
 
+// The one guard against deep recursion: every production that can contain itself goes through it.
 bool p_enter(Parser *p)
 {
     if (p->depth >= AST_MAX_DEPTH) {
@@ -168,6 +173,8 @@ static int list_depth(const AstList *l)
     return d;
 }
 
+// Recursion guards the parser, but `a + a + ...` grows a tall tree without recursion here; those
+// who walk the tree recurse. So the height is limited too, when a node is finished.
 AstNode *p_height(Parser *p, AstNode *e)
 {
     int d = MAX(list_depth(&e->list), list_depth(&e->list2));
@@ -185,6 +192,7 @@ AstNode *p_height(Parser *p, AstNode *e)
     return e;
 }
 
+// Device text may use the tile language's words as names: it is C.
 const char *p_name(Parser *p, const char *what)
 {
     const Token *t = p_tok(p);
@@ -272,6 +280,7 @@ void p_dims(Parser *p, AstNode *type, bool param)
 
 // ---- functions --------------------------------------------------------------------------------
 
+// Rules that need nothing but the parameter itself.
 static void check_param(Parser *p, const AstNode *x)
 {
     if (x->storage == STOR_SHARED || x->storage == STOR_LOCAL)
@@ -368,6 +377,8 @@ static const char *guess_name(const PpIsland *isl)
     return NULL;
 }
 
+// A device helper that gave an error is kept as text with the reason, which is shown only when tile
+// code calls it.
 static AstPart island_part(Arena *a, Intern *in, const PpIsland *isl, const Pp *pp)
 {
     AstPart part = {.kind = isl->kind, .loc = isl->loc, .text = isl->text, .text_n = isl->text_n};

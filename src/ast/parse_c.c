@@ -37,6 +37,7 @@ static bool is_word(const Token *t, const char *word)
     return t->kind == TOK_NAME && strcmp(t->name, word) == 0;
 }
 
+// C's words are plain names for the lexer, which knows the tile language only.
 static bool accept_word(Parser *p, const char *word)
 {
     if (!is_word(p_tok(p), word)) return false;
@@ -52,6 +53,8 @@ static int c_type_word(const Token *t)
     return -1;
 }
 
+// Tells a declaration from an expression, and a cast from parentheses, by the first word: the
+// dialect has no types of its own.
 bool p_c_type_here(const Parser *p, int k)
 {
     const Token *t = p_ahead(p, k);
@@ -183,12 +186,14 @@ static AstNode *c_assign(Parser *p)
     return s;
 }
 
+// `float(x)` is a conversion, `float x` a declaration.
 static bool c_decl_here(const Parser *p)
 {
     bool word = is_word(p_tok(p), "static") || is_word(p_tok(p), "constexpr");
     return word || (p_c_type_here(p, 0) && p_ahead(p, 1)->kind != P_LPAREN);
 }
 
+// cassign,* up to `close`, which stays
 static AstList c_assigns(Parser *p, int close)
 {
     NodeVec v = {0};

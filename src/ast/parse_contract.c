@@ -91,6 +91,7 @@ static bool head_line(const char *s, size_t n, bool *in_comment)
     }
 }
 
+// Does a misplaced line look like a contract, and not like documentation of the host's own?
 static bool known_key(const char *s, size_t n)
 {
     static const char *const keys[] = {"op", "sizes", "where", "inputs", "assume", "check"};
@@ -101,6 +102,7 @@ static bool known_key(const char *s, size_t n)
     return false;
 }
 
+// Goes line by line, not token by token: the contract is a comment for everyone else.
 void ast_contract(Arena *a, AstSink *sink, u16 file, const char *text, size_t n, AstFile *out)
 {
     Contract c = {.arena = a, .sink = sink, .file = file};

@@ -37,6 +37,8 @@ static const Binary *binary_of(int tok)
     return NULL;
 }
 
+// Level of a token as a binary operator here and now; 0 ends the expression. Inside |x| and <x> the
+// closing sign is no operator.
 static int binary_level(const Parser *p, int tok)
 {
     const Binary *b = binary_of(tok);
@@ -46,6 +48,7 @@ static int binary_level(const Parser *p, int tok)
     return p->c_mode ? b->c : b->tile;
 }
 
+// An operation & ^ | that no parentheses protect.
 static bool is_bitwise(const AstNode *e)
 {
     return e->kind == AST_BINARY && !(e->flags & AST_F_PAREN) &&
@@ -107,6 +110,7 @@ void p_exprs(Parser *p, NodeVec *out, int close)
     p->no_gt = gt;
 }
 
+// At the opening bracket.
 AstNode *p_bracket_list(Parser *p, AstKind kind, int close)
 {
     AstNode *e = p_node(p, kind, p_loc(p));
@@ -200,6 +204,7 @@ static const char *qualified_name(Parser *p, const char *what)
     return name;
 }
 
+// Was the name introduced by #pragma croq intrinsic?
 static bool is_intrinsic(const Parser *p, const char *name)
 {
     for (int i = 0; i < p->intrinsics->n; i++) {
@@ -310,6 +315,7 @@ static AstNode *parenthesised(Parser *p)
     return e;
 }
 
+// TYPE '(' expr ')' of C++, as in float(x)
 static AstNode *c_functional_cast(Parser *p)
 {
     AstNode *e = p_node(p, AST_CAST, p_loc(p));
@@ -320,6 +326,7 @@ static AstNode *c_functional_cast(Parser *p)
     return p_height(p, e);
 }
 
+// Nothing here begins an expression: says what does stand here in words that fit the mistake.
 static AstNode *no_expression(Parser *p)
 {
     const Token *t = p_tok(p);
@@ -413,6 +420,8 @@ static void view_args(Parser *p, AstNode *e, bool strides, const char *method)
     e->list2 = p_list(&str);
 }
 
+// The `.step(..)`, `.at(..)` or `.from(..)` that belongs to the tiling before it; only one of each,
+// so that a second `.at` selects an element of the tile.
 static void view_tail(Parser *p, AstNode *e, AstList *into, const char *method)
 {
     NodeVec v = {0};
@@ -587,6 +596,7 @@ AstNode *p_expr_in_angles(Parser *p)
     return e;
 }
 
+// Lets a statement see that an operator follows where none can.
 int p_op_of(int tok, bool c_mode)
 {
     const Binary *b = binary_of(tok);

@@ -8,6 +8,8 @@
 
 // ---- blocks -------------------------------------------------------------------------------------
 
+// One statement and its recovery. Moves forward by at least one token, so that no input can hold
+// the parser in place.
 static void stmt_in_list(Parser *p, NodeVec *out)
 {
     int from = p->i;
@@ -40,6 +42,7 @@ AstNode *p_block(Parser *p, const char *what)
     return b;
 }
 
+// The body of a loop or branch; a single statement becomes a block, so that a body is always one.
 AstNode *p_body(Parser *p)
 {
     if (p->panic) return p_node(p, AST_BLOCK, p_loc(p));
@@ -60,6 +63,7 @@ AstNode *p_body(Parser *p)
     return b;
 }
 
+// When the head of a compound statement is broken its body may still be sound: goes on there.
 void p_header_done(Parser *p)
 {
     if (!p->panic) return;
@@ -110,6 +114,7 @@ static AstNode *brace_init(Parser *p)
     return e;
 }
 
+// Start of every declaration: the node at its name.
 static AstNode *declared(Parser *p, AstKind kind, AstNode *type, int storage)
 {
     AstNode *d = p_node(p, kind, p_loc(p));
@@ -270,6 +275,7 @@ static void tuple_decl(Parser *p, NodeVec *out)
 // ---- assignments and expressions
 // ------------------------------------------------------------------
 
+// All of C's; tile code refuses the ones that its language does not have.
 int p_assign_op(int tok)
 {
     static const u8 ops[][2] = {
@@ -312,6 +318,7 @@ static AstNode *assignment(Parser *p, AstNode *target)
     return s;
 }
 
+// Can the expression stand as a statement?
 static bool has_effect(const AstNode *e)
 {
     if (e->kind == AST_UNARY) return e->op >= AST_OP_PREINC && e->op <= AST_OP_POSTDEC;
@@ -397,6 +404,7 @@ static AstNode *return_stmt(Parser *p)
     return s;
 }
 
+// A statement of one word.
 static AstNode *word_stmt(Parser *p, AstKind kind)
 {
     AstNode *s = p_node(p, kind, p_loc(p));
@@ -448,6 +456,7 @@ static AstList asm_operands(Parser *p)
     return p_list(&v);
 }
 
+// STRING,*
 static AstList asm_clobbers(Parser *p)
 {
     NodeVec v = {0};

@@ -37,17 +37,39 @@ static bool removed_stage(Parser *p)
 // ---- modifiers
 // --------------------------------------------------------------------------------------
 
-// '<' INT '>': the number, or 0 on an error
+// Value of a constant integer expression. Macros are gone by now, so that `D * 2` is `64 * 2`.
+static bool constant(const AstNode *e, i64 *v)
+{
+    i64 a, b;
+    if (e->kind == AST_INT && e->ivalue <= INT32_MAX) {
+        *v = (i64)e->ivalue;
+        return true;
+    }
+    if (e->kind != AST_BINARY || !constant(e->list.at[0], &a) || !constant(e->list.at[1], &b))
+        return false;
+    if (e->op == AST_OP_ADD)
+        *v = a + b;
+    else if (e->op == AST_OP_SUB)
+        *v = a - b;
+    else if (e->op == AST_OP_MUL)
+        *v = a * b;
+    else if (e->op == AST_OP_DIV && b > 0)
+        *v = a / b;
+    else
+        return false;
+    return *v >= INT32_MIN && *v <= INT32_MAX; // so that nothing above overflows
+}
+
+// '<' constant '>': the number, or 0 on an error
 static int angle_int(Parser *p, const char *what)
 {
-    int v = 0;
+    i64 v = 0;
     if (!p_expect(p, P_LT, arena_printf(p->arena, "'<' behind .%s", what))) return 0;
-    bool paren = p_accept(p, P_LPAREN); // a macro may bring its own parentheses
-    if (p_is(p, TOK_INT)) v = (int)MIN(p_tok(p)->ival, 1u << 20);
-    p_expect(p, TOK_INT, arena_printf(p->arena, "a number for .%s", what));
-    if (paren) p_expect(p, P_RPAREN, "')'");
+    AstNode *e = p_expr_in_angles(p);
+    if (!p->panic && !constant(e, &v))
+        p_fail_at(p, e->loc, "a macro may name it", "expected a constant number for .%s", what);
     p_expect(p, P_GT, "'>'");
-    return v;
+    return (int)v;
 }
 
 // '.swiz' '<' (32 | 64 | 128) '>'
@@ -80,6 +102,7 @@ enum {
 static const char *const mod_names[] = {"async",     "evict_..", "swiz", "zfill",
                                         "multicast", "promote",  "sp"};
 
+// The order of the MOD_* constants is the order in which the language wants them.
 static int modifier_here(const Parser *p)
 {
     if (p_is_method(p, "async")) return MOD_ASYNC;
@@ -106,6 +129,7 @@ static void sparse(Parser *p, AstNode *s)
     p_expect(p, P_GT, "'>'");
 }
 
+// Takes the modifier at the current token into the node.
 static void modifier(Parser *p, AstNode *s, int mod)
 {
     bool last = p_is_method(p, "evict_last");
@@ -165,6 +189,7 @@ static void modifiers(Parser *p, AstNode *s)
 // ---- transfers
 // ----------------------------------------------------------------------------------------
 
+// The word behind dma or tma, not yet consumed.
 static int xfer_op(Parser *p, bool tma)
 {
     const Token *t = p_tok(p);
@@ -185,6 +210,7 @@ static int xfer_op(Parser *p, bool tma)
     return XFER_ANY;
 }
 
+// '{' expr,* '}'
 static AstList brace_list(Parser *p)
 {
     NodeVec v = {0};
@@ -408,6 +434,8 @@ static void mma_scale(Parser *p, AstNode *s)
                    v.n);
 }
 
+// mma.wait<N>, mma.commit and mma.desc were instructions of the machine; operations with names
+// replace them.
 static void removed_mma(Parser *p)
 {
     static const char *const old[][2] = {
@@ -422,6 +450,7 @@ static void removed_mma(Parser *p)
     }
 }
 
+// mma : [result '='] 'mma' (fill | load | store | scale | mul)
 AstNode *p_mma(Parser *p, AstNode *result)
 {
     AstNode *s = p_node(p, AST_MMA, result ? result->loc : p_loc(p));
@@ -731,6 +760,7 @@ AstNode *p_fragment_op(Parser *p)
 // ---- events, synchronisation
 // ------------------------------------------------------------------------------
 
+// ref,+
 static void refs(Parser *p, NodeVec *out, const char *what)
 {
     do {
@@ -822,6 +852,7 @@ static AstNode *attr(Parser *p)
     return a;
 }
 
+// attr*
 void p_attrs(Parser *p, NodeVec *out)
 {
     while (!p->panic && p_is(p, P_LBRACKET) && p_ahead(p, 1)->kind == P_LBRACKET)

@@ -73,6 +73,8 @@ static bool expand_next(Expander *e, Token *t);
 
 // ---- errors -----------------------------------------------------------------------------------
 
+// Past PP_MAX_ERRORS an error only counts: a file of garbage must not fill the memory with
+// messages.
 void ast_error(AstSink *s, Loc loc, const char *hint, const char *fmt, ...)
 {
     va_list ap;
@@ -110,12 +112,14 @@ static bool pp_spend(Pp *p, Loc loc, size_t n)
 
 // ---- macros -----------------------------------------------------------------------------------
 
+// Any word can be the name of a macro, reserved words and types included.
 static bool is_word_token(const Token *t)
 {
     return t->kind == TOK_NAME || t->kind == TOK_TYPE ||
            (t->kind >= KW_AFTER && t->kind <= KW_YIELD);
 }
 
+// C allows a definition to be repeated when it says the same; then headers may be pasted twice.
 static bool same_body(const Macro *a, const Macro *b)
 {
     if (a->nparams != b->nparams || a->variadic != b->variadic || a->nbody != b->nbody)
@@ -134,6 +138,7 @@ static bool same_body(const Macro *a, const Macro *b)
     return true;
 }
 
+// The first definition stays when a second one differs: one mistake, one error.
 static void macro_add(Pp *p, Macro *m)
 {
     Macro *old = map_get(p->macros, m->name);
@@ -202,6 +207,7 @@ static void macro_body(Pp *p, Lexer *line, Macro *m)
     m->nbody = body.n;
 }
 
+// `#define` read. A '(' right behind the name, without a blank, makes it function-like.
 static void pp_do_define(Pp *p, Lexer *line)
 {
     Token t;
@@ -263,8 +269,10 @@ typedef struct {
 
 static Value eval_expr(Eval *e, int min);
 
+// The list ends in TOK_EOF, which is never passed.
 static const Token *eval_peek(const Eval *e) { return &e->t[MIN(e->i, e->n - 1)]; }
 
+// Reports once per condition. `what` NULL: the current token is the offence.
 static void eval_fail(Eval *e, const char *what)
 {
     const Token *t = eval_peek(e);
@@ -314,6 +322,7 @@ static Value eval_has(Eval *e)
     return (Value){0};
 }
 
+// number | name (0, as in C) | '(' expr ')' | unary operator primary
 static Value eval_primary(Eval *e)
 {
     const Token *t = eval_peek(e);
@@ -359,6 +368,8 @@ static Value eval_primary(Eval *e)
     return x;
 }
 
+// Arithmetic wraps in 64 bits; the operands are unsigned when one of them is, as in C. Shifts
+// beyond 63 are defined here because the condition of a #if must not trap the compiler.
 static Value eval_binary(Eval *e, int op, Value a, Value b)
 {
     bool u = a.u || b.u;
@@ -444,6 +455,8 @@ static bool read_defined(Pp *p, Lexer *line, Token *t)
     return ok;
 }
 
+// The condition of `#if` or `#elif`: `defined` first, then macros, then the value. A malformed one
+// is false, after its error.
 static bool pp_eval(Pp *p, Lexer *line, Loc loc)
 {
     TokenVec in = {0}, out = {0};
@@ -470,6 +483,7 @@ static bool pp_eval(Pp *p, Lexer *line, Loc loc)
     return !ev.bad && v.v != 0;
 }
 
+// `#ifdef X`, `#ifndef X`.
 static bool eval_ifdef(Pp *p, Lexer *line, const char *word)
 {
     Token t;
@@ -484,6 +498,7 @@ static bool eval_ifdef(Pp *p, Lexer *line, const char *word)
 
 // ---- directives ---------------------------------------------------------------------------------
 
+// #if, #ifdef, #ifndef in active text.
 static void cond_open(Pp *p, Lexer *line, const char *word, Loc loc)
 {
     if (p->conds.n >= PP_MAX_NESTING && !p->dead) {
@@ -853,6 +868,8 @@ static void read_block(Pp *p, PpIsland *out)
     out->text_n = to - MIN(from, to);
 }
 
+// Fills `out` with the island that starts at offset `start` and with the host text before it. The
+// tokens of a device function go to a sink of their own: it may be C++ that nobody needs to read.
 static void read_island(Pp *p, PpIsland *out, AstPartKind kind, size_t start, Loc loc)
 {
     out->kind = kind;
@@ -928,6 +945,7 @@ static void host_brace(Pp *p, char c, bool opens_scope)
     }
 }
 
+// Only namespaces and extern "C" are open: a `__device__` member of a class is no helper of ours.
 static bool at_top_level(const Pp *p)
 {
     for (int i = 0; i < p->depth; i++) {
@@ -936,6 +954,9 @@ static bool at_top_level(const Pp *p)
     return true;
 }
 
+// Walks host text to the next island. `__co__` and `__cok__` start one wherever they stand; a
+// `__device__` only where a declaration begins, behind its template head and specifiers, because in
+// `[] __device__ (int i)` and in a class it is part of host text.
 bool pp_next(Pp *p, PpIsland *out)
 {
     *out = (PpIsland){.sink = &p->hard};

@@ -138,6 +138,7 @@ static void put_operand(const AstNode *e, Buf *b)
     if (op) buf_putc(b, ')');
 }
 
+// A string as it could be written in the source.
 static void put_string(const char *s, size_t n, Buf *b)
 {
     buf_putc(b, '"');
@@ -155,6 +156,7 @@ static void put_string(const char *s, size_t n, Buf *b)
     buf_putc(b, '"');
 }
 
+// Digits enough to tell any two values apart, always with a dot, so that it reads back as a float.
 static void put_float(const AstNode *e, Buf *b)
 {
     size_t from = b->n;
@@ -314,6 +316,7 @@ static void put_counts(const AstList *l, Buf *b)
 
 static void put_name(const char *name, Buf *b) { buf_puts(b, name ? name : "<error>"); }
 
+// `open`, the expression and `close`; nothing at all without the expression.
 static void put_init(const AstNode *value, const char *open, const char *close, Buf *b)
 {
     if (!value) return;
@@ -341,6 +344,7 @@ static void put_decl(const AstNode *s, Buf *b)
     if (s->flags & AST_F_READY) buf_puts(b, " = ready");
 }
 
+// Modifiers in the order of the language.
 static void put_flags(const AstNode *s, Buf *b)
 {
     static const struct {
@@ -441,6 +445,7 @@ static void put_parallel(const AstNode *s, int indent, Buf *b)
     put_body(s->body, indent + 1, b);
 }
 
+// What a foreach or with runs over.
 static void put_items(const AstList *items, Buf *b)
 {
     for (int i = 0; i < items->n; i++) {
@@ -491,6 +496,7 @@ static void put_if(const AstNode *s, int indent, Buf *b)
     put_body(s->alt, indent + 1, b);
 }
 
+// Start and step statements stand deeper than the body, before and behind it.
 static void put_for(const AstNode *s, int indent, Buf *b)
 {
     buf_puts(b, "for");
