@@ -417,6 +417,11 @@ Value math_select(Resolve *r, Value c, Value a, Value b, Loc loc)
         v.index = expr_select(r->x, c.index, a.index, b.index);
         if (t != DT_BOOL) return v;
     }
+    if (t == DT_BOOL) { // (c && a) || (!c && b)
+        Value no = math_unary(r, AST_OP_NOT, c, loc);
+        return bool_binary(r, AST_OP_LOR, bool_binary(r, AST_OP_LAND, c, a, loc),
+                           bool_binary(r, AST_OP_LAND, no, b, loc), loc);
+    }
     DType wide = dtype_is_float(t) ? DT_F32 : t;
     const TExpr *xa = cast_tree(r, value_tree(r, &a, loc), wide, loc);
     const TExpr *xb = cast_tree(r, value_tree(r, &b, loc), wide, loc);

@@ -50,7 +50,8 @@ typedef struct {
     const char *name;              // with its '%', unique
     DType type;
     Loc loc;
-} TileScalar;                      // a per-thread variable (mutable, or of a float or loaded value)
+} TileScalar;                      // a per-thread variable (mutable, or of a float or loaded value);
+                                   // a name without '%': the f32 parameter of that name, never set
 
 typedef struct {                   // a box of a buffer
     int buffer;                    // index into TileKernel.buffers; -1: no view
