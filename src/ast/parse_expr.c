@@ -364,9 +364,10 @@ static AstNode *primary(Parser *p)
         p_string(p, e);
         return e;
     case P_LPAREN: return parenthesised(p);
-    case P_LBRACKET: return p_bracket_list(p, AST_SPAN, P_RBRACKET);
+    case P_LBRACKET:
+        return p->c_mode ? no_expression(p) : p_bracket_list(p, AST_SPAN, P_RBRACKET);
     case P_LBRACE: return p_bracket_list(p, AST_TUPLE, P_RBRACE);
-    case P_OR: return count(p);
+    case P_OR: return p->c_mode ? no_expression(p) : count(p);
     case KW_CALL:
         if (!p->c_mode) return call_expr(p);
         break;
