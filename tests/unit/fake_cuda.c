@@ -295,6 +295,12 @@ int cuFuncGetParamInfo(void *f, size_t index, size_t *offset, size_t *bytes)
     return 0;
 }
 
+// The clock of the events: 1 ms more for each record, and 0 to 4 more for a launch, in turn.
+static int clock_ms;
+typedef struct {
+    int at;
+} Event;
+
 // ---- launches -----------------------------------------------------------------------------------
 
 typedef struct {
@@ -324,6 +330,7 @@ int cuLaunchKernelEx(const Config *c, void *f, void **params, void **extra)
         l.nparams++;
     }
     pthread_mutex_lock(&record_lock);
+    clock_ms += state.nlaunches % 5;
     state.launch[state.nlaunches++ % FAKE_LAUNCHES] = l;
     pthread_mutex_unlock(&record_lock);
     return 0;
@@ -360,10 +367,6 @@ int cuStreamSynchronize(void *stream)
     return 0;
 }
 
-// Time stands at 1 ms more for each record.
-typedef struct {
-    int at;
-} Event;
 
 int cuEventCreate(void **out, unsigned flags)
 {
@@ -375,10 +378,9 @@ int cuEventCreate(void **out, unsigned flags)
 
 int cuEventRecord(void *e, void *stream)
 {
-    static int clock;
     IN_CONTEXT();
     (void)stream;
-    ((Event *)e)->at = ++clock;
+    ((Event *)e)->at = ++clock_ms;
     return 0;
 }
 

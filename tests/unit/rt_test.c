@@ -106,6 +106,8 @@ static void test_open(Test *t)
     expect_fail(t, rt_cuda_open(t->library, 2, &d, NULL, &e), BATON_NO_DEVICE, &e,
                 "there is no cuda:2; the driver sees 2 GPUs, from cuda:0 on");
     expect(t, rt_cuda_count(t->library, &e) == 2, "GPUs are counted", e.text);
+    t->fake->major = 10;
+    expect_fail(t, rt_cuda_open(t->library, 1, &d, NULL, &e), BATON_WRONG_DEVICE, &e, "10.0");
     t->fake->major = 8;
     t->fake->minor = 6;
     expect_fail(t, rt_cuda_open(t->library, 1, &d, NULL, &e), BATON_WRONG_DEVICE, &e,
@@ -158,11 +160,10 @@ typedef struct {
     ExprPool *exprs;
 } Loaded;
 
-static Plan *parse_plan(Test *t, const char *text)
+static Plan *parse_plan(Test *t, const char *text, ExprPool *pool)
 {
     Diag *d = diag_new(t->arena);
     u16 file = diag_add_file(d, "test.ptx", text, strlen(text));
-    ExprPool *pool = expr_pool_new(t->arena, intern_new(t->arena));
     Plan *p = plan_read(t->arena, pool, d, file, "//@ ", text, strlen(text));
     if (p) plan_check(p, NULL, d);
     Buf b = {0};
@@ -185,7 +186,8 @@ static bool load(Test *t, Loaded *l)
     RtCode code = code_of(ptx_text);
     baton_status s = rt_cuda_open(t->library, 0, &l->device, NULL, &e);
     if (!s) s = rt_load(l->device, &code, &l->module, NULL, &e);
-    l->plan = parse_plan(t, ptx_text);
+    l->exprs = expr_pool_new(t->arena, intern_new(t->arena));
+    l->plan = parse_plan(t, ptx_text, l->exprs);
     expect(t, !s, "the test's module loads", e.text);
     return !s && l->plan;
 }
@@ -403,8 +405,11 @@ static void test_memset_and_empty(Test *t)
     v[0].data = NULL;
     s = rt_prepare(t->arena, l.module, l.plan, v, &launch, NULL, &e);
     expect(t, !s && launch->nsteps == 1, "an empty tensor needs no address and no map", e.text);
-    // The memset alone, on memory that the fake really fills.
     l.plan->steps.n = 1;
+    fill_values(v, 0, 8, -1);
+    s = rt_prepare(t->arena, l.module, l.plan, v, &launch, NULL, &e);
+    expect(t, !s && launch->nsteps == 0, "an empty tensor needs no memset", e.text);
+    // The memset alone, on memory that the fake really fills.
     fill_values(v, 8, 8, -1);
     v[1].data = y;
     s = rt_run_plan(l.module, l.plan, v, NULL, NULL, &e);
@@ -451,6 +456,12 @@ static void test_launch_rules(Test *t)
     expect_fail(t, rt_prepare(t->arena, l.module, l.plan, v, &launch, NULL, &e), BATON_BAD_ARGUMENT,
                 &e, "kernel f_main needs 100000 bytes of shared memory; Fake GPU has 99999");
     l.device->prop[PROP_SMEM_MAX] = 232448;
+    fill_values(v, (i64)1 << 32, 64, 1);
+    l.plan->steps.at[1]->grid[0] = expr_const(l.exprs, 2);
+    expect_fail(t, rt_prepare(t->arena, l.module, l.plan, v, &launch, NULL, &e),
+                BATON_BAD_ARGUMENT, &e,
+                "argument 3 of kernel f_main is 4294967296, which 32 bits cannot hold");
+    fill_values(v, 6, 64, 3);
     // A plan that does not belong to the code is found before the driver reads past an argument.
     PlanStep *main_step = l.plan->steps.at[1];
     main_step->args.n--;
@@ -465,6 +476,31 @@ static void test_launch_rules(Test *t)
     main_step->kernel = "g_main";
     expect_fail(t, rt_prepare(t->arena, l.module, l.plan, v, &launch, NULL, &e), BATON_BAD_FILE, &e,
                 "the machine code has no kernel g_main");
+    unload(t, &l);
+}
+
+static void test_results(Test *t)
+{
+    static const char text[] = "//@ plan g\n"
+                               "//@ param x: f32[n] in align 4\n"
+                               "//@ param y: f32[n] out result align 4\n"
+                               "//@ param z: f32[] out result align 4\n"
+                               "//@ symbol n = extent x 0\n"
+                               "//@ end\n";
+    Loaded l;
+    RtError e = {0};
+    RtLaunch *launch;
+    if (!load(t, &l)) return;
+    Plan *g = parse_plan(t, text, l.exprs);
+    PlanValue v[3] = {{.data = x_at, .type = DT_F32, .rank = 1, .dim = {8}}};
+    expect_fail(t, rt_prepare(t->arena, l.module, g, v, &launch, NULL, &e), BATON_BAD_ARGUMENT, &e,
+                "the result y has no memory");
+    v[1] = v[0];
+    expect_fail(t, rt_prepare(t->arena, l.module, g, v, &launch, NULL, &e), BATON_BAD_ARGUMENT, &e,
+                "the result z has no memory");
+    v[2] = (PlanValue){.data = y_at, .type = DT_F32};
+    baton_status s = rt_prepare(t->arena, l.module, g, v, &launch, NULL, &e);
+    expect(t, !s && launch->nsteps == 0, "results with memory", e.text);
     unload(t, &l);
 }
 
@@ -513,9 +549,9 @@ static void test_time(Test *t)
     baton_status s = rt_prepare(t->arena, l.module, l.plan, v, &launch, NULL, &e);
     if (!s) s = rt_time(launch, NULL, 3, 100, &timing, &e);
     expect(t, !s && t->fake->nlaunches == 103, "warm-up and timed launches", e.text);
-    // The fake's clock ticks once for each record.
+    // On the fake's clock a launch takes 1 to 5 ms in turn.
     expect(t,
-           timing.runs == 100 && timing.median_ms == 1 && timing.min_ms == 1 && timing.max_ms == 1,
+           timing.runs == 100 && timing.median_ms == 3 && timing.min_ms == 1 && timing.max_ms == 5,
            "times are those between the marks", NULL);
     expect_fail(t, rt_time(launch, NULL, 0, 0, &timing, &e), BATON_BAD_ARGUMENT, &e,
                 "0 timed runs");
@@ -671,7 +707,7 @@ static void test_public_launch(Test *t, baton_context *c, baton_module *m)
     expect(t, baton_synchronize(c, (void *)0x55) == BATON_OK, "waiting", baton_last_error());
     baton_timing timing = {.size = sizeof timing};
     s = baton_time(m, arg, 4, NULL, 1, 5, &timing);
-    expect(t, !s && timing.runs == 5 && timing.median_ms == 1, "timing", baton_last_error());
+    expect(t, !s && timing.runs == 5 && timing.median_ms == 3, "timing", baton_last_error());
     expect_error(t, baton_launch(m, arg, 3, NULL), BATON_BAD_ARGUMENT,
                  "f takes 4 arguments, 3 were passed");
     expect_error(t, baton_launch(m, NULL, 4, NULL), BATON_BAD_ARGUMENT,
@@ -770,6 +806,7 @@ int main(int argc, char **argv)
     test_launch(&t);
     test_memset_and_empty(&t);
     test_launch_rules(&t);
+    test_results(&t);
     test_driver_errors(&t);
     test_time(&t);
     test_threads(&t);
