@@ -741,13 +741,14 @@ static void check_head(Checker *c)
 
 static void check_fn(Checker *c, const ThreadFn *f)
 {
+    int before = c->errors;
     c->fn = f;
     c->op = NULL;
     c->reg_named = map_new(c->mod->arena);
     c->param_named = map_new(c->mod->arena);
     check_head(c);
     for (int i = 0; i < f->buffers.n; i++) check_buffer(c, i);
-    if (c->errors) return; // operations would only repeat it
+    if (c->errors != before) return; // operations would only repeat it
     c->trips = ARENA_ARRAY(c->mod->arena, i32, f->unrolls.n);
     c->first_warp = 0;
     c->warps = f->threads / 32;
@@ -758,7 +759,7 @@ static void check_fn(Checker *c, const ThreadFn *f)
     c->op = NULL;
     if (c->expanded > MAX_EXPANDED)
         rule(c, (Loc){0}, "use for instead of unroll", "more than %d operations after unrolling", MAX_EXPANDED);
-    if (!c->errors && !thread_check_addresses(c->mod, f, c->diag)) c->errors++;
+    if (c->errors == before && !thread_check_addresses(c->mod, f, c->diag)) c->errors++;
 }
 
 bool thread_check(const ThreadModule *m, Diag *d)

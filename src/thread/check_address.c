@@ -55,6 +55,12 @@ static void set_all(Lanes *l, u64 v, bool guess)
     l->guess = guess;
 }
 
+static void set_unknown(Lanes *l)
+{
+    l->known = 0;
+    l->guess = false;
+}
+
 // ---- sample values -----------------------------------------------------------------------------
 
 static void sample_param(Checker *c, int param, Lanes *out)
@@ -64,7 +70,7 @@ static void sample_param(Checker *c, int param, Lanes *out)
     case PARAM_PTR: set_all(out, (u64)(param + 1) << 40, false); break;
     case PARAM_S32:
     case PARAM_S64: set_all(out, size[c->sample][param % 4], true); break;
-    default: out->known = 0; break;
+    default: set_unknown(out); break;
     }
 }
 
@@ -116,14 +122,14 @@ static void fetch(Checker *c, const Operand *o, RegClass class, Lanes *out)
     case OPD_REG:
         l = element(c, o, 0);
         if (l) *out = *l;
-        else out->known = 0;
+        else set_unknown(out);
         if (l && o->negate)
             for (int i = 0; i < LANES; i++) out->v[i] ^= 1;
         break;
     case OPD_IMM: set_all(out, truncate_to((u64)affine_value(c, o), class), false); break;
     case OPD_SREG: sample_special(c, (SpecialReg)o->reg, out); break;
     case OPD_PARAM: sample_param(c, o->reg, out); break;
-    default: out->known = 0; break;
+    default: set_unknown(out); break;
     }
 }
 
@@ -306,7 +312,7 @@ static void run_load(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 
 static void variable_value(Checker *c, const char *name, Lanes *out)
 {
-    out->known = 0;
+    set_unknown(out);
     if (*name == '$') {
         for (int i = 0; i < c->fn->unrolls.n; i++)
             if (c->bound[i] && c->unroll_name[i] == name) set_all(out, (u64)c->value[i], false);

@@ -168,7 +168,8 @@ static bool read_int(Reader *r, i64 lo, i64 hi, i64 *out)
             return fail(r, NULL, "the number %s does not fit 64 bits", found(r));
     }
     if (s == start) return fail(r, NULL, "%s found where a number must stand", found(r));
-    if (v > (u64)INT64_MAX + (negative ? 1 : 0))
+    // Hexadecimal numbers are bit patterns: the top bit may be set.
+    if (v > (u64)INT64_MAX + (negative ? 1 : 0) && (base == 10 || negative))
         return fail(r, NULL, "the number %s does not fit 64 bits", found(r));
     *out = negative ? (i64)(0 - v) : (i64)v;
     if (*out < lo || *out > hi)
