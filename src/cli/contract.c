@@ -1,0 +1,461 @@
+// contract.c - reading the contract's lines and handing them to the launch plan (contract.h).
+//
+// Every line is read by a small cursor over its value; its errors point at the word. Continuation
+// lines were joined with one blank, so a place behind the first line is only near.
+#include "contract.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    Arena *arena;
+    Intern *names;
+    Diag *diag;
+    const AstContractLine *line;
+    const char *s; // what is left of the value
+} Cursor;
+
+// ---- words -------------------------------------------------------------------------------------
+
+static Loc place(const Cursor *c, const char *s)
+{
+    Loc loc = c->line->value_loc;
+    loc.col = (u16)MIN((i64)loc.col + (s - c->line->value), 65535);
+    return loc;
+}
+
+static void skip_blanks(Cursor *c)
+{
+    while (*c->s == ' ' || *c->s == '\t') c->s++;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool fail(Cursor *c, const char *required)
+{
+    skip_blanks(c);
+    size_t n = 0;
+    while (c->s[n] && c->s[n] != ' ' && n < 20) n++;
+    if (n)
+        diag_error(c->diag, place(c, c->s), NULL, "'%.*s' found where %s must stand", (int)n, c->s,
+                   required);
+    else
+        diag_error(c->diag, place(c, c->s), NULL, "%s is missing", required);
+    return false;
+}
+
+static const char *take_name(Cursor *c, const char *required)
+{
+    skip_blanks(c);
+    size_t n = 0;
+    if (is_letter(*c->s))
+        while (is_letter(c->s[n]) || is_digit(c->s[n])) n++;
+    if (!n) {
+        fail(c, required);
+        return NULL;
+    }
+    const char *name = intern_n(c->names, c->s, n);
+    c->s += n;
+    return name;
+}
+
+static bool try_char(Cursor *c, char ch)
+{
+    skip_blanks(c);
+    if (*c->s != ch) return false;
+    c->s++;
+    return true;
+}
+
+static bool need_char(Cursor *c, char ch)
+{
+    char text[4] = {'\'', ch, '\'', 0};
+    return try_char(c, ch) || fail(c, text);
+}
+
+static bool need_end(Cursor *c)
+{
+    skip_blanks(c);
+    return !*c->s || fail(c, "the end of the line");
+}
+
+static bool take_number(Cursor *c, double *out)
+{
+    skip_blanks(c);
+    char *end;
+    bool starts = is_digit(*c->s) || *c->s == '.' || *c->s == '-';
+    *out = starts ? strtod(c->s, &end) : 0;
+    if (!starts || end == c->s) return fail(c, "a number");
+    c->s = end;
+    return true;
+}
+
+// Text up to a blank that stands outside of parentheses; also stops at one of `stop`.
+static const char *take_text(Cursor *c, const char *stop)
+{
+    skip_blanks(c);
+    size_t n = 0;
+    int depth = 0;
+    for (; c->s[n]; n++) {
+        if (c->s[n] == '(') depth++;
+        if (c->s[n] == ')') depth--;
+        if (depth <= 0 && (c->s[n] == ' ' || c->s[n] == '\t' || strchr(stop, c->s[n]))) break;
+    }
+    const char *text = arena_strndup(c->arena, c->s, n);
+    c->s += n;
+    return text;
+}
+
+// ---- one function a key ------------------------------------------------------------------------
+
+// op: NAME(IN, IN) -> OUT, OUT
+static void read_op(Cursor *c, Contract *out)
+{
+    out->op = take_name(c, "the name of the operation");
+    out->op_loc = c->line->value_loc;
+    if (!out->op || !need_char(c, '(')) return;
+    for (bool more = !try_char(c, ')'); more;) {
+        skip_blanks(c);
+        ContractName n = {NULL, place(c, c->s)};
+        n.name = take_name(c, "an input");
+        if (!n.name) return;
+        vec_push(c->arena, &out->in, n);
+        more = try_char(c, ',');
+        if (!more && !need_char(c, ')')) return;
+    }
+    if (!need_char(c, '-') || !need_char(c, '>')) return;
+    do {
+        skip_blanks(c);
+        ContractName n = {NULL, place(c, c->s)};
+        n.name = take_name(c, "an output");
+        if (!n.name) return;
+        vec_push(c->arena, &out->out, n);
+    } while (try_char(c, ','));
+    need_end(c);
+}
+
+// sizes: NAME=INT ...
+static void read_sizes(Cursor *c, Contract *out)
+{
+    for (skip_blanks(c); *c->s; skip_blanks(c)) {
+        ContractSize s = {.loc = place(c, c->s)};
+        s.name = take_name(c, "a size such as S=512");
+        if (!s.name || !need_char(c, '=')) return;
+        skip_blanks(c);
+        char *end;
+        s.value = strtoll(c->s, &end, 10);
+        if (end == c->s || (*end && *end != ' ' && *end != ',')) {
+            fail(c, "a whole number");
+            return;
+        }
+        c->s = end;
+        try_char(c, ',');
+        vec_push(c->arena, &out->sizes, s);
+    }
+}
+
+// where: CONDITION, CONDITION
+static void read_where(Cursor *c, Contract *out)
+{
+    while (true) {
+        skip_blanks(c);
+        size_t n = 0;
+        int depth = 0;
+        for (; c->s[n]; n++) {
+            if (c->s[n] == '(') depth++;
+            if (c->s[n] == ')') depth--;
+            if (c->s[n] == ',' && depth <= 0) break;
+        }
+        if (!n) {
+            fail(c, "a condition");
+            return;
+        }
+        ContractText t = {arena_strndup(c->arena, c->s, n), place(c, c->s)};
+        vec_push(c->arena, &out->where, t);
+        c->s += n;
+        if (!try_char(c, ',')) return;
+    }
+}
+
+// inputs: NAME,NAME = SPEC  NAME = SPEC
+static void read_inputs(Cursor *c, Contract *out)
+{
+    for (skip_blanks(c); *c->s; skip_blanks(c)) {
+        int first = out->inputs.n;
+        do {
+            skip_blanks(c);
+            ContractInput in = {.loc = place(c, c->s)};
+            in.name = take_name(c, "an input such as q = uniform(-1,1)");
+            if (!in.name) return;
+            vec_push(c->arena, &out->inputs, in);
+        } while (try_char(c, ','));
+        if (!need_char(c, '=')) return;
+        const char *spec = take_text(c, ",");
+        if (!*spec) {
+            fail(c, "where the values come from, such as uniform(-1,1)");
+            return;
+        }
+        try_char(c, ',');
+        for (int i = first; i < out->inputs.n; i++) out->inputs.at[i].spec = spec;
+    }
+}
+
+static void read_assume(Cursor *c, Contract *out)
+{
+    ContractText t = {c->line->value, c->line->value_loc};
+    if (!*t.text)
+        fail(c, "what is assumed");
+    else
+        vec_push(c->arena, &out->assume, t);
+}
+
+// reference NAME KEY=VALUE ...
+static bool read_reference(Cursor *c, Contract *out)
+{
+    out->check_loc = place(c, c->s);
+    out->reference = take_name(c, "the name of a reference");
+    if (!out->reference) return false;
+    for (skip_blanks(c); *c->s && *c->s != ';'; skip_blanks(c)) {
+        ContractArgument arg = {.loc = place(c, c->s)};
+        arg.key = take_name(c, "an argument such as causal=1");
+        if (!arg.key || !need_char(c, '=')) return false;
+        arg.value = take_text(c, ";");
+        if (!*arg.value) return fail(c, "the value of the argument");
+        vec_push(c->arena, &out->arguments, arg);
+    }
+    return true;
+}
+
+// check: reference ...; abs X rel Y; expect Z
+static void read_check(Cursor *c, Contract *out)
+{
+    do {
+        skip_blanks(c);
+        if (!*c->s) break;
+        while (*c->s && *c->s != ';') {
+            skip_blanks(c);
+            const char *at = c->s, *word = take_name(c, "reference, abs, rel or expect");
+            if (!word) return;
+            if (!strcmp(word, "reference")) {
+                if (!read_reference(c, out)) return;
+            } else if (!strcmp(word, "abs")) {
+                if (!take_number(c, &out->abs)) return;
+            } else if (!strcmp(word, "rel")) {
+                if (!take_number(c, &out->rel)) return;
+            } else if (!strcmp(word, "expect")) {
+                if (!take_number(c, &out->expect)) return;
+                out->has_expect = true;
+            } else {
+                diag_error(c->diag, place(c, at),
+                           "the form is: reference NAME; abs X rel Y; expect Z",
+                           "unknown word '%s' in the check", word);
+                return;
+            }
+            skip_blanks(c);
+        }
+    } while (try_char(c, ';'));
+    if (!out->reference)
+        diag_error(c->diag, c->line->value_loc, "write `reference NAME`",
+                   "the check names no reference");
+}
+
+static const struct {
+    const char *key;
+    bool repeats;
+    void (*read)(Cursor *c, Contract *out);
+} keys[] = {{"op", false, read_op},        {"sizes", false, read_sizes},
+            {"where", true, read_where},   {"inputs", true, read_inputs},
+            {"assume", true, read_assume}, {"check", false, read_check}};
+
+Contract *contract_read(Arena *a, Intern *names, Diag *d, const AstFile *f)
+{
+    if (!f->ncontract) return NULL;
+    Contract *out = ARENA_NEW(a, Contract);
+    bool seen[COUNT(keys)] = {0};
+    for (int i = 0; i < f->ncontract; i++) {
+        const AstContractLine *line = &f->contract[i];
+        int k = 0;
+        while (k < COUNT(keys) && strcmp(keys[k].key, line->key) != 0) k++;
+        if (k == COUNT(keys)) {
+            diag_error(d, line->loc, "they are op, sizes, where, inputs, assume and check",
+                       "unknown key '%s' in the contract", line->key);
+            continue;
+        }
+        if (seen[k] && !keys[k].repeats) {
+            diag_error(d, line->loc, NULL, "a second line '%s' in the contract", line->key);
+            continue;
+        }
+        seen[k] = true;
+        Cursor c = {a, names, d, line, line->value};
+        keys[k].read(&c, out);
+    }
+    return out;
+}
+
+const char *contract_input(const Contract *c, const char *param)
+{
+    for (int i = 0; c && i < c->inputs.n; i++)
+        if (!strcmp(c->inputs.at[i].name, param)) return c->inputs.at[i].spec;
+    return NULL;
+}
+
+// ---- the plan ----------------------------------------------------------------------------------
+
+typedef struct {
+    const AstFile *file;
+    ExprPool *pool;
+    Arena *arena;
+    Diag *diag;
+    Plan *plan;
+    Loc loc; // of the condition
+    bool failed;
+} Apply;
+
+static const PlanParam *find_param(const Plan *p, const char *name)
+{
+    for (int i = 0; i < p->params.n; i++)
+        if (!strcmp(p->params.at[i].name, name)) return &p->params.at[i];
+    return NULL;
+}
+
+static bool is_symbol(const Plan *p, const char *name)
+{
+    for (int i = 0; i < p->symbols.n; i++)
+        if (!strcmp(p->symbols.at[i].name, name)) return true;
+    return false;
+}
+
+static const char *symbol_list(Arena *a, const Plan *p)
+{
+    Buf b = {0};
+    for (int i = 0; i < p->symbols.n; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "the function has ", p->symbols.at[i].name);
+    const char *text = b.n ? arena_strndup(a, b.s, b.n) : "the function has no symbol";
+    buf_free(&b);
+    return text;
+}
+
+static bool macro_value(const AstFile *f, const char *name, i64 *out)
+{
+    for (int i = f->nmacros - 1; i >= 0; i--) {
+        if (strcmp(f->macros[i].name, name) != 0 || !f->macros[i].body) continue;
+        char *end;
+        *out = strtoll(f->macros[i].body, &end, 10);
+        return end != f->macros[i].body && !*end;
+    }
+    return false;
+}
+
+// Macros become their value; a name that means nothing is reported.
+static const Expr *condition_name(void *ctx, const Expr *var)
+{
+    Apply *x = ctx;
+    i64 v;
+    if (is_symbol(x->plan, var->name) || !strncmp(var->name, "device.", 7)) return NULL;
+    if (macro_value(x->file, var->name, &v)) return expr_const(x->pool, v);
+    if (!x->failed)
+        diag_error(x->diag, x->loc, NULL, "'%s' is no symbol of the function", var->name);
+    x->failed = true;
+    return NULL;
+}
+
+// expr_read with `>` and `>=`, which the expressions of the plan do not have.
+static const Expr *read_condition(ExprPool *p, const char *s, const char **err)
+{
+    const Expr *left = expr_read(p, &s, err);
+    while (left && (*s == ' ' || *s == '\t')) s++;
+    if (!left || !*s) return left;
+    if (*s != '>') {
+        *err = "a comparison of integers is required";
+        return NULL;
+    }
+    bool equal = s[1] == '=';
+    s += equal ? 2 : 1;
+    const Expr *right = expr_read(p, &s, err);
+    while (right && (*s == ' ' || *s == '\t')) s++;
+    if (right && *s) *err = "a comparison of integers is required";
+    if (!right || *s) return NULL;
+    return expr_bin(p, equal ? EX_LE : EX_LT, right, left);
+}
+
+static void apply_condition(Apply *x, const ContractText *t)
+{
+    const char *err = NULL;
+    x->loc = t->loc;
+    x->failed = false;
+    const Expr *e = read_condition(x->pool, t->text, &err);
+    if (!e) {
+        diag_error(x->diag, t->loc,
+                   "conditions are separated by commas, such as `S >= 0, D == 128`",
+                   "this condition cannot be read: %s", err ? err : "no expression");
+        return;
+    }
+    e = expr_subst(x->pool, e, condition_name, x);
+    i64 v;
+    if (x->failed) return;
+    if (expr_is_const(e, &v)) {
+        if (!v) diag_error(x->diag, t->loc, NULL, "no size satisfies `%s`", t->text);
+        return;
+    }
+    for (int i = 0; i < x->plan->checks.n; i++)
+        if (x->plan->checks.at[i].cond == e) return;
+    PlanCheck check = {e, t->text, t->loc};
+    vec_push(x->arena, &x->plan->checks, check);
+}
+
+static void apply_sizes(const Contract *c, Arena *a, Diag *d, Plan *plan)
+{
+    for (int i = 0; i < c->sizes.n; i++) {
+        const ContractSize *s = &c->sizes.at[i];
+        PlanSymbol *sym = NULL;
+        for (int k = 0; k < plan->symbols.n; k++)
+            if (!strcmp(plan->symbols.at[k].name, s->name)) sym = &plan->symbols.at[k];
+        if (!sym) {
+            diag_error(d, s->loc, symbol_list(a, plan), "'%s' is no symbol of the function",
+                       s->name);
+            continue;
+        }
+        if (sym->source == SYM_EXTENT && s->value < 0) {
+            diag_error(d, s->loc, NULL, "the extent %s is %lld; it cannot be negative", s->name,
+                       (long long)s->value);
+            continue;
+        }
+        sym->has_default = true;
+        sym->default_value = s->value;
+    }
+}
+
+static void check_names(const Contract *c, Diag *d, const Plan *plan)
+{
+    for (int i = 0; i < c->in.n; i++)
+        if (!find_param(plan, c->in.at[i].name))
+            diag_error(d, c->in.at[i].loc, NULL, "the function has no parameter '%s'",
+                       c->in.at[i].name);
+    for (int i = 0; i < c->out.n; i++) {
+        const PlanParam *p = find_param(plan, c->out.at[i].name);
+        if (!p)
+            diag_error(d, c->out.at[i].loc, NULL, "the function has no parameter '%s'",
+                       c->out.at[i].name);
+        else if (!p->out)
+            diag_error(d, c->out.at[i].loc, NULL, "the kernel never writes to '%s'", p->name);
+    }
+    for (int i = 0; i < c->inputs.n; i++)
+        if (!find_param(plan, c->inputs.at[i].name))
+            diag_error(d, c->inputs.at[i].loc, NULL, "the function has no parameter '%s'",
+                       c->inputs.at[i].name);
+}
+
+bool contract_apply(const Contract *c, const AstFile *f, ExprPool *p, Arena *a, Diag *d, Plan *plan)
+{
+    int before = diag_errors(d);
+    if (!c) return true;
+    Apply x = {.file = f, .pool = p, .arena = a, .diag = d, .plan = plan};
+    apply_sizes(c, a, d, plan);
+    for (int i = 0; i < c->where.n; i++) apply_condition(&x, &c->where.at[i]);
+    check_names(c, d, plan);
+    return diag_errors(d) == before;
+}
