@@ -629,6 +629,123 @@ static void test_emulator(Test *t)
     d->ops->close(d);
 }
 
+// y[i] = a*x[i] for i < count, one CTA of 32 threads for each 32 elements.
+static const char thread_text[] = "kernel scale\n"
+                                  "  threads 32\n"
+                                  "  param ptr x\n"
+                                  "  param ptr y\n"
+                                  "  param f32 a\n"
+                                  "  param s32 count\n"
+                                  "  global x : f32[count] param x\n"
+                                  "  global y : f32[count] param y\n"
+                                  "  reg b32 i, t, count\n"
+                                  "  reg b64 px, py, off\n"
+                                  "  reg f32 v, a\n"
+                                  "  reg pred inside\n"
+                                  "{\n"
+                                  "  mov.b32 %t, tid\n"
+                                  "  mov.b32 %i, ctaid.x\n"
+                                  "  mad.s32 %i, %i, 32, %t\n"
+                                  "  ld.param.s32 %count, count\n"
+                                  "  ld.param.f32 %a, a\n"
+                                  "  setp.lt.s32 %inside, %i, %count\n"
+                                  "  mul.wide.u64 %off, %i, 4\n"
+                                  "  ld.param.b64 %px, x\n"
+                                  "  ld.param.b64 %py, y\n"
+                                  "  add.s64 %px, %px, %off\n"
+                                  "  add.s64 %py, %py, %off\n"
+                                  "  @%inside ld.global.f32 %v, [%px] ; x(%i)\n"
+                                  "  @%inside mul.f32 %v, %v, %a\n"
+                                  "  @%inside st.global.f32 [%py], %v ; y(%i)\n"
+                                  "}\n";
+
+static const char thread_plan[] =
+    "//@ plan scale\n"
+    "//@ param x: f32[n] in align 4\n"
+    "//@ param y: f32[n] out align 4\n"
+    "//@ param a: f32 scalar in align 4\n"
+    "//@ param extra: s64 scalar in align 8\n"
+    "//@ symbol n = extent x 0\n"
+    "//@ symbol extra = scalar extra\n"
+    "//@ memset y byte 0\n"
+    "//@ kernel scale grid ((n + 31)/32, 1, 1) block 32 cluster 1 smem 0\n"
+    "//@ arg tensor x\n"
+    "//@ arg tensor y\n"
+    "//@ arg float a\n"
+    "//@ arg value n + extra\n"
+    "//@ end\n";
+
+enum { ELEMENTS = 100 };
+
+// Runs the plan on device memory made for it; the number of wrong elements is in *wrong.
+static baton_status run_emulated(Test *t, RtModule *m, const Plan *p, i64 extra, int *wrong,
+                                 RtError *e)
+{
+    RtDevice *d = m->device;
+    float x[ELEMENTS], y[ELEMENTS];
+    void *dx, *dy;
+    RtTiming timing;
+    RtLaunch *launch;
+    for (int i = 0; i < ELEMENTS; i++) x[i] = (float)i;
+    d->ops->alloc(d, sizeof x, &dx, e);
+    d->ops->alloc(d, sizeof y, &dy, e);
+    d->ops->copy_in(d, dx, x, sizeof x, e);
+    PlanValue v[4] = {{.data = dx, .type = DT_F32, .rank = 1, .dim = {ELEMENTS}},
+                      {.data = dy, .type = DT_F32, .rank = 1, .dim = {ELEMENTS}},
+                      {.type = DT_F32, .float_value = 0.5},
+                      {.type = DT_S64, .int_value = extra}};
+    baton_status s = rt_prepare(t->arena, m, p, v, &launch, NULL, e);
+    if (!s) s = rt_time(launch, NULL, 1, 3, &timing, e);
+    if (!s) s = d->ops->copy_out(d, y, dy, sizeof y, e);
+    *wrong = 0;
+    for (int i = 0; i < ELEMENTS && !s; i++) *wrong += y[i] != 0.5f * (float)i;
+    if (!s) *wrong += !(timing.min_ms > 0 && timing.min_ms <= timing.median_ms);
+    d->ops->release(d, dx);
+    d->ops->release(d, dy);
+    return s;
+}
+
+static void test_emulated_plan(Test *t)
+{
+    RtError e = {0};
+    RtDevice *d;
+    RtModule *m;
+    RtEmulatorOptions options = {.hazards = true};
+    int n = 0, wrong = -1;
+    Diag *diag = diag_new(t->arena);
+    ExprPool *pool = expr_pool_new(t->arena, intern_new(t->arena));
+    u16 file = diag_add_file(diag, "scale.thr", thread_text, strlen(thread_text));
+    ThreadModule *thread =
+        thread_read(t->arena, pool, diag, file, thread_text, strlen(thread_text));
+    Plan *p = parse_plan(t, thread_plan, pool);
+    expect(t, thread && p && plan_check(p, thread, diag), "plan and thread IR fit", NULL);
+    if (!thread || !p || rt_emulator_open(&options, &d, &e)) return;
+    RtCode code = {.name = "scale.thr", .thread = thread};
+    baton_status s = rt_load(d, &code, &m, NULL, &e);
+    expect(t, !s, "the emulator loads thread IR", e.text);
+    s = run_emulated(t, m, p, 0, &wrong, &e);
+    EmuReport *const *report = rt_emulator_reports(d, &n);
+    bool clean = n == 4;
+    for (int i = 0; i < n; i++) clean = clean && report[i]->ok && report[i]->ctas == 4;
+    expect(t, !s && wrong == 0 && clean, "a plan runs on the emulator", e.text);
+    // One element too many: the report says so, and the run itself is no error.
+    rt_emulator_set(d, &options);
+    s = run_emulated(t, m, p, 1, &wrong, &e);
+    report = rt_emulator_reports(d, &n);
+    expect(t, !s && n == 4 && !report[0]->ok && report[0]->hazards.n > 0, "hazards are reported",
+           e.text);
+    s = run_emulated(t, m, p, (i64)1 << 31, &wrong, &e);
+    expect_fail(t, s, BATON_BAD_ARGUMENT, &e,
+                "argument count of kernel scale is 2147483748, which 32 bits cannot hold");
+    p->steps.at[1]->args.at[0].kind = ARG_FLOAT;
+    p->steps.at[1]->args.at[0].index = 2;
+    expect(t, !plan_check(p, thread, diag), "the law sees an argument of another kind", NULL);
+    expect_fail(t, run_emulated(t, m, p, 0, &wrong, &e), BATON_BAD_FILE, &e,
+                "parameter x of kernel scale and the plan's argument differ");
+    rt_unload(m);
+    d->ops->close(d);
+}
+
 // ---- the public library -------------------------------------------------------------------------
 
 static void expect_error(Test *t, baton_status got, baton_status want, const char *sentence)
@@ -811,6 +928,7 @@ int main(int argc, char **argv)
     test_time(&t);
     test_threads(&t);
     test_emulator(&t);
+    test_emulated_plan(&t);
     test_public_open(&t);
     test_public(&t);
     remove_cache(&t);
