@@ -72,7 +72,7 @@ ExprPool *expr_pool_new(Arena *a, Intern *names)
 
 Intern *expr_pool_names(ExprPool *p) { return p->names; }
 
-// ---- nodes, one per content ----------------------------------------------------------------------
+// ---- nodes, one per content ---------------------------------------------------------------------
 
 static u64 node_hash(const Expr *e)
 {
@@ -1026,7 +1026,8 @@ static const Expr *read_primary(Reader *r, int depth)
     }
     r->s = name;
     while (is_name_part(*r->s)) r->s++;
-    if (name == start && *r->s == '(') return read_call(r, start, (size_t)(r->s - start), depth + 1);
+    if (name == start && *r->s == '(')
+        return read_call(r, start, (size_t)(r->s - start), depth + 1);
     const char *interned = intern_n(r->pool->names, start, (size_t)(r->s - start));
     return expr_var(r->pool, interned);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- lines and operands --------------------------------------------------------------------------
+// ---- lines and operands -------------------------------------------------------------------------
 
 static const char *file_base(const char *path)
 {
@@ -94,13 +94,14 @@ void ptx_range(Ptx *x, const Operand *o, bool braces_for_one, Buf *out)
 {
     bool braces = o->count > 1 || braces_for_one;
     if (braces) buf_putc(out, '{');
-    for (int i = 0; i < o->count; i++) buf_printf(out, "%s%s", i ? ", " : "", ptx_element(x, o, i).s);
+    for (int i = 0; i < o->count; i++)
+        buf_printf(out, "%s%s", i ? ", " : "", ptx_element(x, o, i).s);
     if (braces) buf_putc(out, '}');
 }
 
 const char *ptx_type(ThreadType t) { return thread_type_name[t]; }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static PtxHandler *const handler[OP_COUNT] = {
     [OP_ADD] = ptx_add,           [OP_SUB] = ptx_add,
@@ -169,7 +170,7 @@ static void print_form(Ptx *x, const ThreadOp *op)
     buf_free(&text);
 }
 
-// ---- control -------------------------------------------------------------------------------------
+// ---- control ------------------------------------------------------------------------------------
 
 static void print_block(Ptx *x, const ThreadBlock *b);
 
@@ -248,15 +249,15 @@ static void print_block(Ptx *x, const ThreadBlock *b)
     for (int i = 0; i < b->n; i++) print_op(x, b->at[i]);
 }
 
-// ---- one kernel ----------------------------------------------------------------------------------
+// ---- one kernel ---------------------------------------------------------------------------------
 
 // Is %name one of the machine's own registers? Their list grows; these are the families.
 static bool is_machine_name(const char *name)
 {
-    static const char *const prefix[] = {"tid", "ntid", "laneid", "warp", "nwarp", "ctaid", "nctaid",
-                                         "smid", "nsmid", "grid", "cluster", "ncluster", "is_explicit",
-                                         "lanemask", "clock", "pm", "envreg", "global", "reserved",
-                                         "total", "aggr", "dynamic", "current"};
+    static const char *const prefix[] = {
+        "tid",    "ntid",   "laneid",   "warp",     "nwarp",       "ctaid",    "nctaid", "smid",
+        "nsmid",  "grid",   "cluster",  "ncluster", "is_explicit", "lanemask", "clock",  "pm",
+        "envreg", "global", "reserved", "total",    "aggr",        "dynamic",  "current"};
     for (int i = 0; i < COUNT(prefix); i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0) return true;
     return false;
@@ -271,7 +272,8 @@ static void name_registers(Ptx *x)
         const ThreadReg *r = &f->regs.at[i];
         // Long names are cut and numbered, so that every operand fits its text.
         if (strlen(r->name) > 28) x->reg_name[i] = arena_printf(a, "%%%.28s$%d$", r->name, i);
-        else if (r->count > 1 || is_machine_name(r->name)) x->reg_name[i] = arena_printf(a, "%%%s$", r->name);
+        else if (r->count > 1 || is_machine_name(r->name))
+            x->reg_name[i] = arena_printf(a, "%%%s$", r->name);
         else x->reg_name[i] = arena_printf(a, "%%%s", r->name);
     }
 }
@@ -291,7 +293,8 @@ static void print_params(Ptx *x, Buf *out)
     buf_printf(out, ".reqntid %d, 1, 1\n", f->threads);
     if (f->maxnreg) buf_printf(out, ".maxnreg %d\n", f->maxnreg);
     if (f->min_ctas) buf_printf(out, ".minnctapersm %d\n", f->min_ctas);
-    if (f->cluster > 1) buf_printf(out, ".explicitcluster\n.reqnctapercluster %d, 1, 1\n", f->cluster);
+    if (f->cluster > 1)
+        buf_printf(out, ".explicitcluster\n.reqnctapercluster %d, 1, 1\n", f->cluster);
 }
 
 static void print_registers(Ptx *x, Buf *out)
@@ -330,7 +333,8 @@ static void print_prologue(Ptx *x, Buf *out)
     for (int i = 0; i < 2; i++) {
         if (!(i ? x->policy_last : x->policy_first)) continue;
         buf_printf(out, "    .reg .b64 %%$%s;\n", hint[i]);
-        buf_printf(out, "    createpolicy.fractional.L2::%s.b64 %%$%s, 0f3F800000;\n", hint[i], hint[i]);
+        buf_printf(out, "    createpolicy.fractional.L2::%s.b64 %%$%s, 0f3F800000;\n", hint[i],
+                   hint[i]);
     }
 }
 
@@ -356,7 +360,7 @@ static void print_kernel(Ptx *x, const ThreadFn *f, Buf *out)
     buf_free(&body);
 }
 
-// ---- the module ----------------------------------------------------------------------------------
+// ---- the module ---------------------------------------------------------------------------------
 
 static int block_version(const ThreadBlock *b)
 {
@@ -380,7 +384,8 @@ bool ptx_print(const ThreadModule *m, const Plan *plan, Diag *d, Buf *out)
         print_kernel(&x, m->fns.at[i], &kernels);
     }
     if (plan) plan_print(plan, "//@ ", out);
-    buf_printf(out, ".version %d.%d\n.target sm_90a\n.address_size 64\n", version / 10, version % 10);
+    buf_printf(out, ".version %d.%d\n.target sm_90a\n.address_size 64\n", version / 10,
+               version % 10);
     if (x.uses_smem) buf_puts(out, "\n.extern .shared .align 1024 .b8 baton_smem[];\n");
     buf_write(out, kernels.s, kernels.n);
     buf_free(&kernels);

@@ -1,5 +1,5 @@
-// ptx.h - thread IR to PTX for sm_90a. In: a module that passed thread_check. Out: one text that the
-// driver or ptxas assembles, with the launch plan as comment lines at its head.
+// ptx.h - thread IR to PTX for sm_90a. In: a module that passed thread_check. Out: one text that
+// the driver or ptxas assembles, with the launch plan as comment lines at its head.
 #ifndef BATON_PTX_H
 #define BATON_PTX_H
 

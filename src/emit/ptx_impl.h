@@ -2,8 +2,8 @@
 // written. ptx.c: frame, registers, control, the table; ptx_mem.c: memory and barriers; ptx_math.c:
 // arithmetic, conversions, products.
 //
-// Names in the text: a register `x` is %x, element 3 of an array `acc` is %acc$3, a parameter `a` is
-// p_a. What the printer adds starts with %$ or $; no name of the thread IR holds a $.
+// Names in the text: a register `x` is %x, element 3 of an array `acc` is %acc$3, a parameter `a`
+// is p_a. What the printer adds starts with %$ or $; no name of the thread IR holds a $.
 #ifndef BATON_PTX_IMPL_H
 #define BATON_PTX_IMPL_H
 
@@ -37,8 +37,8 @@ const char *ptx_type(ThreadType t);
 
 // Rows of ops.h whose form is "!".
 typedef void PtxHandler(Ptx *x, const ThreadOp *op);
-PtxHandler ptx_add, ptx_multiply, ptx_mulwide, ptx_divide, ptx_cvt, ptx_cvtpack, ptx_pack, ptx_unpack,
-    ptx_shfl, ptx_wgmma;
+PtxHandler ptx_add, ptx_multiply, ptx_mulwide, ptx_divide, ptx_cvt, ptx_cvtpack, ptx_pack,
+    ptx_unpack, ptx_shfl, ptx_wgmma;
 PtxHandler ptx_ldparam, ptx_load, ptx_store, ptx_ldmatrix, ptx_stmatrix, ptx_cpasync, ptx_tma_load,
     ptx_tma_store, ptx_tma_prefetch, ptx_mbar_wait;
 

@@ -10,8 +10,8 @@ static ThreadType type_of(const ThreadOp *op) { return (ThreadType)op->type; }
 void ptx_add(Ptx *x, const ThreadOp *op)
 {
     ThreadType t = type_of(op);
-    ptx_line(x, op, "%s%s.%s %s, %s, %s;", thread_op[op->op].name, t == TT_F32 ? ".rn" : "", ptx_type(t),
-             ptx_element(x, &op->opnd[0], 0).s, ptx_operand(x, &op->opnd[1], t).s,
+    ptx_line(x, op, "%s%s.%s %s, %s, %s;", thread_op[op->op].name, t == TT_F32 ? ".rn" : "",
+             ptx_type(t), ptx_element(x, &op->opnd[0], 0).s, ptx_operand(x, &op->opnd[1], t).s,
              ptx_operand(x, &op->opnd[2], t).s);
 }
 
@@ -43,7 +43,7 @@ void ptx_divide(Ptx *x, const ThreadOp *op)
              ptx_operand(x, &op->opnd[2], t).s);
 }
 
-// ---- conversions ---------------------------------------------------------------------------------
+// ---- conversions --------------------------------------------------------------------------------
 
 static bool is_eight_bit(ThreadType t) { return t == TT_E4M3 || t == TT_E5M2; }
 
@@ -73,28 +73,31 @@ void ptx_cvt(Ptx *x, const ThreadOp *op)
     } else if (to == from) {
         ptx_line(x, op, "mov.%s %s, %s;", ptx_type(to), d.s, s.s);
     } else {
-        ptx_line(x, op, "cvt%s.%s.%s %s, %s;", rounding(op), ptx_type(to), ptx_type(from), d.s, s.s);
+        ptx_line(x, op, "cvt%s.%s.%s %s, %s;", rounding(op), ptx_type(to), ptx_type(from), d.s,
+                 s.s);
     }
 }
 
 void ptx_cvtpack(Ptx *x, const ThreadOp *op)
 {
     bool saturate = op->type == TT_E4M3X2 || op->type == TT_E5M2X2;
-    ptx_line(x, op, "cvt.rn%s.%s.f32 %s, %s, %s;", saturate ? ".satfinite" : "", ptx_type(type_of(op)),
-             ptx_element(x, &op->opnd[0], 0).s, ptx_operand(x, &op->opnd[1], TT_F32).s,
-             ptx_operand(x, &op->opnd[2], TT_F32).s);
+    ptx_line(x, op, "cvt.rn%s.%s.f32 %s, %s, %s;", saturate ? ".satfinite" : "",
+             ptx_type(type_of(op)), ptx_element(x, &op->opnd[0], 0).s,
+             ptx_operand(x, &op->opnd[1], TT_F32).s, ptx_operand(x, &op->opnd[2], TT_F32).s);
 }
 
 void ptx_pack(Ptx *x, const ThreadOp *op)
 {
-    ptx_line(x, op, "mov.%s %s, {%s, %s};", ptx_type(type_of(op)), ptx_element(x, &op->opnd[0], 0).s,
-             ptx_element(x, &op->opnd[1], 0).s, ptx_element(x, &op->opnd[2], 0).s);
+    ptx_line(x, op, "mov.%s %s, {%s, %s};", ptx_type(type_of(op)),
+             ptx_element(x, &op->opnd[0], 0).s, ptx_element(x, &op->opnd[1], 0).s,
+             ptx_element(x, &op->opnd[2], 0).s);
 }
 
 void ptx_unpack(Ptx *x, const ThreadOp *op)
 {
-    ptx_line(x, op, "mov.%s {%s, %s}, %s;", ptx_type(type_of(op)), ptx_element(x, &op->opnd[0], 0).s,
-             ptx_element(x, &op->opnd[1], 0).s, ptx_element(x, &op->opnd[2], 0).s);
+    ptx_line(x, op, "mov.%s {%s, %s}, %s;", ptx_type(type_of(op)),
+             ptx_element(x, &op->opnd[0], 0).s, ptx_element(x, &op->opnd[1], 0).s,
+             ptx_element(x, &op->opnd[2], 0).s);
 }
 
 // The last operand but one clamps: the highest lane, for `up` the lowest.
@@ -105,7 +108,7 @@ void ptx_shfl(Ptx *x, const ThreadOp *op)
              ptx_operand(x, &op->opnd[2], TT_S32).s, op->n == SHFL_UP ? 0 : 31);
 }
 
-// ---- products ------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 
 // One row per operand type: depth of one instruction, and whether it takes transposed operands.
 typedef struct {
@@ -127,7 +130,8 @@ void ptx_wgmma(Ptx *x, const ThreadOp *op)
     const char *type = ptx_type((ThreadType)op->type2);
     bool shared_a = op->op == OP_WGMMA_SS;
     Buf text = {0};
-    buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s ", op->n, row->depth, type, type);
+    buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s ", op->n, row->depth, type,
+               type);
     ptx_range(x, &op->opnd[0], true, &text);
     buf_puts(&text, ", ");
     ptx_range(x, &op->opnd[1], !shared_a, &text);

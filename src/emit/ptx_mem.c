@@ -68,7 +68,8 @@ void ptx_cpasync(Ptx *x, const ThreadOp *op)
 }
 
 // "[%$p_tmap, {x, y}]" of a tensor map and op->n coordinates.
-static void tensor_place(Ptx *x, const ThreadOp *op, const Operand *map, const Operand *coord, Buf *out)
+static void tensor_place(Ptx *x, const ThreadOp *op, const Operand *map, const Operand *coord,
+                         Buf *out)
 {
     x->tmap_used[map->reg] = 1;
     buf_printf(out, "[%%$p_%s, {", x->fn->params.at[map->reg].name);
@@ -90,9 +91,10 @@ void ptx_tma_load(Ptx *x, const ThreadOp *op)
     x->policy_first |= (op->flags & OPF_EVICT_FIRST) != 0;
     x->policy_last |= (op->flags & OPF_EVICT_LAST) != 0;
     ptx_line(x, op,
-             "cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes%s %s, %s, %s%s;",
-             op->n, hint, ptx_address(x, &op->opnd[0]).s, place.s, ptx_address(x, &op->opnd[3 + op->n]).s,
-             policy);
+             "cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes%s %s, "
+             "%s, %s%s;",
+             op->n, hint, ptx_address(x, &op->opnd[0]).s, place.s,
+             ptx_address(x, &op->opnd[3 + op->n]).s, policy);
     buf_free(&place);
 }
 
@@ -100,8 +102,8 @@ void ptx_tma_store(Ptx *x, const ThreadOp *op)
 {
     Buf place = {0};
     tensor_place(x, op, &op->opnd[0], &op->opnd[1], &place);
-    ptx_line(x, op, "cp.async.bulk.tensor.%dd.global.shared::cta.bulk_group %s, %s;", op->n, place.s,
-             ptx_address(x, &op->opnd[1 + op->n]).s);
+    ptx_line(x, op, "cp.async.bulk.tensor.%dd.global.shared::cta.bulk_group %s, %s;", op->n,
+             place.s, ptx_address(x, &op->opnd[1 + op->n]).s);
     buf_free(&place);
 }
 

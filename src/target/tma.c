@@ -10,7 +10,8 @@
 const char *tma_check(const TensorMap *m, char *why, size_t why_n)
 {
     if (m->rank < 1 || m->rank > TMA_MAX_RANK) {
-        snprintf(why, why_n, "the tensor map has rank %d; TMA takes 1 to %d", m->rank, TMA_MAX_RANK);
+        snprintf(why, why_n, "the tensor map has rank %d; TMA takes 1 to %d", m->rank,
+                 TMA_MAX_RANK);
         return why;
     }
     if ((uintptr_t)m->base % 16) {
@@ -31,18 +32,21 @@ const char *tma_check(const TensorMap *m, char *why, size_t why_n)
             return why;
         }
         if (i && m->stride[i] % 16) {
-            snprintf(why, why_n, "the stride of dimension %d is %llu bytes; TMA needs a multiple of 16",
-                     i, (unsigned long long)m->stride[i]);
+            snprintf(why, why_n,
+                     "the stride of dimension %d is %llu bytes; TMA needs a multiple of 16", i,
+                     (unsigned long long)m->stride[i]);
             return why;
         }
         if (i && m->stride[i] >= TMA_STRIDE_LIMIT) {
-            snprintf(why, why_n, "the stride of dimension %d is %llu bytes; TMA needs less than 2^40",
-                     i, (unsigned long long)m->stride[i]);
+            snprintf(why, why_n,
+                     "the stride of dimension %d is %llu bytes; TMA needs less than 2^40", i,
+                     (unsigned long long)m->stride[i]);
             return why;
         }
     }
     if (m->stride[0] != elem) {
-        snprintf(why, why_n, "the innermost stride is %llu bytes; TMA needs adjacent elements of %llu",
+        snprintf(why, why_n,
+                 "the innermost stride is %llu bytes; TMA needs adjacent elements of %llu",
                  (unsigned long long)m->stride[0], (unsigned long long)elem);
         return why;
     }
@@ -53,7 +57,8 @@ const char *tma_check(const TensorMap *m, char *why, size_t why_n)
         return why;
     }
     if (span && inner > span) {
-        snprintf(why, why_n, "the box's innermost row has %llu bytes; the %s swizzle takes at most %llu",
+        snprintf(why, why_n,
+                 "the box's innermost row has %llu bytes; the %s swizzle takes at most %llu",
                  (unsigned long long)inner, smem_layout[m->swizzle].name, (unsigned long long)span);
         return why;
     }

@@ -1,6 +1,6 @@
 // check.c - the law of the thread IR: what every program must obey before a back end, the emulator
-// or the verifier may look at it. The structure is checked here, row by row of ops.h; that addresses
-// and coordinates name the same bytes is check_address.c.
+// or the verifier may look at it. The structure is checked here, row by row of ops.h; that
+// addresses and coordinates name the same bytes is check_address.c.
 //
 // In: any module, also one that no builder made. Out: an error per broken rule, at the operation's
 // place, "thread IR: <kernel>: <operation>: <rule>".
@@ -52,13 +52,15 @@ static bool rule(Checker *c, Loc loc, const char *hint, const char *fmt, ...)
 static bool affine_range(Checker *c, const Operand *o, i64 *lo, i64 *hi)
 {
     *lo = *hi = o->base;
-    if (o->nterms > INDEX_TERMS) return BROKEN(c, "more than %d variables in an index", INDEX_TERMS);
+    if (o->nterms > INDEX_TERMS)
+        return BROKEN(c, "more than %d variables in an index", INDEX_TERMS);
     for (int i = 0; i < o->nterms; i++) {
         int var = o->term[i].var;
         if (var >= c->fn->unrolls.n || !c->trips[var])
             return BROKEN(c, "an index uses an unroll variable that no enclosing region binds");
         i64 span = (i64)o->term[i].coef * (c->trips[var] - 1), *end = span > 0 ? hi : lo;
-        if (__builtin_add_overflow(*end, span, end)) return BROKEN(c, "an index does not fit 64 bits");
+        if (__builtin_add_overflow(*end, span, end))
+            return BROKEN(c, "an index does not fit 64 bits");
     }
     return true;
 }
@@ -130,7 +132,8 @@ static bool check_source(Checker *c, const Operand *o, const char *what, ThreadT
             return BROKEN(c, "%s must be a predicate register", what);
         return check_immediate(c, o, what, class);
     case OPD_FIMM:
-        if (class != RC_F32) return BROKEN(c, "%s is an f32; type %s takes none", what, thread_type_name[t]);
+        if (class != RC_F32)
+            return BROKEN(c, "%s is an f32; type %s takes none", what, thread_type_name[t]);
         return true;
     case OPD_SREG:
         if (o->reg < 0 || o->reg >= SR_COUNT) return BROKEN(c, "%s is no special register", what);
@@ -159,7 +162,8 @@ static bool check_param(Checker *c, const Operand *o, char letter)
         return BROKEN(c, "a kernel parameter is required");
     ParamKind kind = c->fn->params.at[o->reg].kind;
     if (letter == 'T')
-        return kind == PARAM_TMAP || BROKEN(c, "%s is no tensor map", c->fn->params.at[o->reg].name);
+        return kind == PARAM_TMAP ||
+               BROKEN(c, "%s is no tensor map", c->fn->params.at[o->reg].name);
     u32 fits = kind == PARAM_S32   ? 1u << RC_B32
                : kind == PARAM_F32 ? 1u << RC_F32 | 1u << RC_B32
                : kind == PARAM_TMAP ? 0
@@ -303,7 +307,8 @@ static bool check_types(Checker *c)
     if (op->type2) return BROKEN(c, "a second type without meaning");
     bool fits = false;
     const char *letters = thread_op[op->op].types;
-    for (const char *s = letters; *s && !fits; s++) fits = letter_covers(*s, op->op, (ThreadType)op->type);
+    for (const char *s = letters; *s && !fits; s++)
+        fits = letter_covers(*s, op->op, (ThreadType)op->type);
     if (fits && (op->op == OP_PACK || op->op == OP_UNPACK)) fits = op->type != TT_B16;
     if (fits && op->op == OP_SHFL) fits = op->type == TT_B32;
     if (fits && op->op == OP_ABS) fits = op->type != TT_U32 && op->type != TT_U64;
@@ -320,16 +325,19 @@ static bool check_attribute(Checker *c)
     case ATTR_VECTOR:
         bytes = op->type == TT_B8 ? 1 : op->type == TT_B16 ? 2 : op->type == TT_B64 ? 8 : 4;
         if (!one_two_four(n) || n * bytes > 16)
-            return BROKEN(c, "vector of %d; 1, 2 or 4 elements of at most 16 bytes are required", n);
+            return BROKEN(c, "vector of %d; 1, 2 or 4 elements of at most 16 bytes are required",
+                          n);
         return true;
-    case ATTR_MATRICES: return one_two_four(n) || BROKEN(c, "%d matrices; 1, 2 or 4 are required", n);
+    case ATTR_MATRICES:
+        return one_two_four(n) || BROKEN(c, "%d matrices; 1, 2 or 4 are required", n);
     case ATTR_BYTES:
         return n == 4 || n == 8 || n == 16 || BROKEN(c, "%d bytes; 4, 8 or 16 are required", n);
     case ATTR_EXTENT:
         return (n >= 8 && n <= 256 && n % 8 == 0) ||
                BROKEN(c, "extent %d; a multiple of 8 in 8 to 256 is required", n);
     case ATTR_SHFL: return n <= SHFL_DOWN || BROKEN(c, "unknown mode %d", n);
-    case ATTR_RANK: return (n >= 1 && n <= 5) || BROKEN(c, "%d coordinates; 1 to 5 are required", n);
+    case ATTR_RANK:
+        return (n >= 1 && n <= 5) || BROKEN(c, "%d coordinates; 1 to 5 are required", n);
     case ATTR_OPERAND:
         if (op->op == OP_SETMAXNREG_INC || op->op == OP_SETMAXNREG_DEC)
             return (n >= 24 && n <= 256 && n % 8 == 0) ||
@@ -354,7 +362,8 @@ static bool check_flags(Checker *c)
     if (op->op == OP_CVT && op->flags && (op->type2 != TT_F32 || !is_int_type(op->type)))
         return BROKEN(c, "rzi is for conversions from f32 to an integer");
     bool wgmma = op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS;
-    if (wgmma && op->flags & (OPF_TRANS_A | OPF_TRANS_B) && op->type2 != TT_F16 && op->type2 != TT_BF16)
+    if (wgmma && op->flags & (OPF_TRANS_A | OPF_TRANS_B) && op->type2 != TT_F16 &&
+        op->type2 != TT_BF16)
         return BROKEN(c, "operands of type %s cannot be transposed; only 16-bit types can",
                       thread_type_name[op->type2]);
     return op->op != OP_SETP || op->cmp < CMP_COUNT || BROKEN(c, "unknown comparison");
@@ -388,8 +397,10 @@ static bool coordinate_bound(Checker *c, const Expr *e)
 {
     if (e->op == EX_CONST) return true;
     if (e->op == EX_VAR)
-        return variable_bound(c, e->name) || BROKEN(c, "a coordinate uses %s, which is not bound here", e->name);
-    return coordinate_bound(c, e->a) && coordinate_bound(c, e->b) && (!e->c || coordinate_bound(c, e->c));
+        return variable_bound(c, e->name) ||
+               BROKEN(c, "a coordinate uses %s, which is not bound here", e->name);
+    return coordinate_bound(c, e->a) && coordinate_bound(c, e->b) &&
+           (!e->c || coordinate_bound(c, e->c));
 }
 
 static bool check_mem(Checker *c, const MemRef *m, char letter)
@@ -399,9 +410,11 @@ static bool check_mem(Checker *c, const MemRef *m, char letter)
     BufferKind want = letter == 'G' ? BUF_GLOBAL : letter == 'B' ? BUF_MBAR : BUF_SHARED;
     static const char *const kind[] = {"shared", "global", "barrier"};
     if (b->kind != want)
-        return BROKEN(c, "%s is a %s buffer; a %s buffer is required", b->name, kind[b->kind], kind[want]);
+        return BROKEN(c, "%s is a %s buffer; a %s buffer is required", b->name, kind[b->kind],
+                      kind[want]);
     if (m->ncoord != b->rank)
-        return BROKEN(c, "%d coordinates in %s, which has %d dimensions", m->ncoord, b->name, b->rank);
+        return BROKEN(c, "%d coordinates in %s, which has %d dimensions", m->ncoord, b->name,
+                      b->rank);
     for (int i = 0; i < m->ncoord; i++) {
         if (!m->coord[i]) return BROKEN(c, "coordinate %d in %s is missing", i, b->name);
         if (!coordinate_bound(c, m->coord[i])) return false;
@@ -543,7 +556,8 @@ static void check_role(Checker *c)
     const ThreadOp *op = c->op;
     int first = c->first_warp, warps = c->warps;
     if (!op->n || op->imm < first || op->imm + op->n > first + warps) {
-        BROKEN(c, "warps %d..%d are not within %d..%d", op->imm, op->imm + op->n, first, first + warps);
+        BROKEN(c, "warps %d..%d are not within %d..%d", op->imm, op->imm + op->n, first,
+               first + warps);
         return;
     }
     if (c->lane_if) BROKEN(c, "a role under an if that differs between lanes");
@@ -606,7 +620,8 @@ static void check_op(Checker *c, const ThreadOp *op)
     if (guarded && !check_register(c, &op->guard, "the guard", 1u << RC_PRED, 1)) return;
     if (is_collective(op->op) && (c->lane_if || guarded))
         rule(c, op->loc, "all lanes must come here: take it out, or mark the if `uniform`",
-             "a collective operation under %s", guarded ? "a guard" : "an if that differs between lanes");
+             "a collective operation under %s",
+             guarded ? "a guard" : "an if that differs between lanes");
 }
 
 // Neighbouring roles divide the warps among them.
@@ -636,7 +651,8 @@ static bool is_name(const char *s)
 {
     if (!s || !*s || (*s >= '0' && *s <= '9')) return false;
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_'))
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
+              *s == '_'))
             return false;
     return true;
 }
@@ -664,14 +680,17 @@ static bool check_shared(Checker *c, const ThreadBuffer *b)
         return rule(c, b->loc, NULL, "buffer %s ends at byte %lld of %lld", b->name,
                     (long long)(b->offset + bytes), (long long)c->fn->smem_bytes);
     if (b->kind == BUF_MBAR || b->layout == SL_ROW) return true;
-    if (b->rank < 2) return rule(c, b->loc, NULL, "buffer %s: a swizzle needs two dimensions", b->name);
+    if (b->rank < 2)
+        return rule(c, b->loc, NULL, "buffer %s: a swizzle needs two dimensions", b->name);
     i64 cols = b->dim[b->rank - 1]->value, row = cols * dtype_bytes[b->type];
     i64 tile = row * b->dim[b->rank - 2]->value;
     if (row % smem_layout[b->layout].span)
-        return rule(c, b->loc, NULL, "buffer %s: rows of %lld bytes; %s needs a multiple of %d", b->name,
-                    (long long)row, smem_layout[b->layout].name, smem_layout[b->layout].span);
+        return rule(c, b->loc, NULL, "buffer %s: rows of %lld bytes; %s needs a multiple of %d",
+                    b->name, (long long)row, smem_layout[b->layout].name,
+                    smem_layout[b->layout].span);
     if (tile != bytes && tile % 1024)
-        return rule(c, b->loc, NULL, "buffer %s: swizzled slots of %lld bytes; a multiple of 1024 is required",
+        return rule(c, b->loc, NULL,
+                    "buffer %s: swizzled slots of %lld bytes; a multiple of 1024 is required",
                     b->name, (long long)tile);
     return true;
 }
@@ -680,8 +699,8 @@ static void check_buffer(Checker *c, int i)
 {
     const ThreadBuffer *b = &c->fn->buffers.at[i];
     bool good = true;
-    if (!is_name(b->name) || b->rank < 0 || b->rank > 6 || b->kind > BUF_MBAR || b->layout >= SL_COUNT ||
-        b->type >= DT_COUNT) {
+    if (!is_name(b->name) || b->rank < 0 || b->rank > 6 || b->kind > BUF_MBAR ||
+        b->layout >= SL_COUNT || b->type >= DT_COUNT) {
         rule(c, b->loc, NULL, "buffer %d is malformed", i);
         return;
     }
@@ -695,7 +714,8 @@ static void check_buffer(Checker *c, int i)
     for (int k = 0; k < c->fn->buffers.n && b->kind == BUF_MBAR; k++) {
         const ThreadBuffer *o = &c->fn->buffers.at[k];
         i64 bytes = o->kind == BUF_GLOBAL || k == i ? -1 : thread_buffer_bytes(o);
-        if (bytes < 0 || o->offset >= b->offset + thread_buffer_bytes(b) || b->offset >= o->offset + bytes)
+        if (bytes < 0 || o->offset >= b->offset + thread_buffer_bytes(b) ||
+            b->offset >= o->offset + bytes)
             continue;
         rule(c, b->loc, NULL, "barriers %s share bytes with %s", b->name, o->name);
     }
@@ -707,10 +727,12 @@ static void check_head(Checker *c)
     Loc none = {0};
     if (!is_name(f->name)) rule(c, none, NULL, "the kernel's name is no identifier");
     if (f->threads < 32 || f->threads > MAX_THREADS || f->threads % 32)
-        rule(c, none, NULL, "%d threads; a multiple of 32 in 32 to %d is required", f->threads, MAX_THREADS);
+        rule(c, none, NULL, "%d threads; a multiple of 32 in 32 to %d is required", f->threads,
+             MAX_THREADS);
     if (f->maxnreg && (f->maxnreg < 24 || f->maxnreg > 255))
         rule(c, none, NULL, "maxnreg %d; 24 to 255 is required", f->maxnreg);
-    if (f->min_ctas < 0 || f->min_ctas > 32) rule(c, none, NULL, "min_ctas %d; 1 to 32 is required", f->min_ctas);
+    if (f->min_ctas < 0 || f->min_ctas > 32)
+        rule(c, none, NULL, "min_ctas %d; 1 to 32 is required", f->min_ctas);
     if (f->cluster < 1 || f->cluster > 16)
         rule(c, none, NULL, "a cluster of %d; 1 to 16 is required", f->cluster);
     if (f->smem_bytes < 0 || f->smem_bytes > MAX_SMEM)
@@ -723,18 +745,21 @@ static void check_head(Checker *c)
             rule(c, none, NULL, "parameter %d is malformed", i);
             continue;
         }
-        if (map_get(c->param_named, p->name)) rule(c, none, NULL, "parameter %s is declared twice", p->name);
+        if (map_get(c->param_named, p->name))
+            rule(c, none, NULL, "parameter %s is declared twice", p->name);
         map_put(c->param_named, p->name, (void *)(intptr_t)(i + 1));
         bytes += p->kind == PARAM_TMAP ? 192 : 8;
     }
-    if (bytes > MAX_PARAM_BYTES) rule(c, none, NULL, "the parameters need more than %d bytes", MAX_PARAM_BYTES);
+    if (bytes > MAX_PARAM_BYTES)
+        rule(c, none, NULL, "the parameters need more than %d bytes", MAX_PARAM_BYTES);
     for (int i = 0; i < f->regs.n; i++) {
         const ThreadReg *r = &f->regs.at[i];
         if (!is_name(r->name) || r->class >= RC_COUNT || r->count < 1 || r->count > 1024) {
             rule(c, none, NULL, "register %d is malformed", i);
             continue;
         }
-        if (map_get(c->reg_named, r->name)) rule(c, none, NULL, "register %s is declared twice", r->name);
+        if (map_get(c->reg_named, r->name))
+            rule(c, none, NULL, "register %s is declared twice", r->name);
         map_put(c->reg_named, r->name, (void *)(intptr_t)(i + 1));
     }
 }
@@ -758,7 +783,8 @@ static void check_fn(Checker *c, const ThreadFn *f)
     check_block(c, &f->body);
     c->op = NULL;
     if (c->expanded > MAX_EXPANDED)
-        rule(c, (Loc){0}, "use for instead of unroll", "more than %d operations after unrolling", MAX_EXPANDED);
+        rule(c, (Loc){0}, "use for instead of unroll", "more than %d operations after unrolling",
+             MAX_EXPANDED);
     if (c->errors == before && !thread_check_addresses(c->mod, f, c->diag)) c->errors++;
 }
 

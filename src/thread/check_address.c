@@ -288,7 +288,10 @@ static void run_shuffle(Checker *c, const ThreadOp *op, u32 mask)
     out.guess = in.guess | by.guess;
     for (int i = 0; i < LANES; i++) {
         int d = (int)(by.v[i] & 31);
-        int from = op->n == SHFL_BFLY ? i ^ d : op->n == SHFL_IDX ? d : op->n == SHFL_UP ? i - d : i + d;
+        int from = op->n == SHFL_BFLY  ? i ^ d
+                   : op->n == SHFL_IDX ? d
+                   : op->n == SHFL_UP  ? i - d
+                                       : i + d;
         if (from < 0 || from >= LANES) from = i;
         if (!(by.known >> i & 1) || !(in.known >> from & 1)) continue;
         out.v[i] = in.v[from];
@@ -437,7 +440,8 @@ static void global_place(Checker *c, const ThreadBuffer *b, const Lanes *at, Lan
         if (b->stride[k]) expr_value(c, b->stride[k], &stride);
         else stride = step;
         out->known &= at[k].known & stride.known;
-        for (int i = 0; i < LANES; i++) out->v[i] += at[k].v[i] * stride.v[i] * dtype_bytes[b->type];
+        for (int i = 0; i < LANES; i++)
+            out->v[i] += at[k].v[i] * stride.v[i] * dtype_bytes[b->type];
         if (b->stride[k]) continue;
         expr_value(c, b->dim[k], &stride);
         step.known &= stride.known;
@@ -463,7 +467,8 @@ static int access_bytes(const ThreadOp *op)
 }
 
 // Compares address operand `o` (base and offset) with the place beside it.
-static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m, u32 mask)
+static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m,
+                            u32 mask)
 {
     const ThreadBuffer *b = &c->fn->buffers.at[m->buffer];
     Lanes addr, at[6], place;
@@ -493,7 +498,8 @@ static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, co
             got = (i32)got;
             if (!inside(b, coord)) {
                 if (!guess)
-                    report(c, op, "lane %d: %s is outside the buffer", i, coordinates_text(c, b, coord));
+                    report(c, op, "lane %d: %s is outside the buffer", i,
+                           coordinates_text(c, b, coord));
                 continue;
             }
             want = SMEM_BASE + b->offset + thread_buffer_offset(b, coord);
@@ -501,10 +507,11 @@ static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, co
         i64 start = global ? (i64)((u64)(b->param + 1) << 40) : SMEM_BASE + b->offset;
         if (got != want)
             report(c, op, "lane %d: the address is byte %lld of %s, but %s is byte %lld", i,
-                   (long long)(got - start), b->name, coordinates_text(c, b, coord), (long long)(want - start));
+                   (long long)(got - start), b->name, coordinates_text(c, b, coord),
+                   (long long)(want - start));
         else if (!guess && got % bytes)
-            report(c, op, "lane %d: byte %lld of %s is not a multiple of %d", i, (long long)(got - start),
-                   b->name, bytes);
+            report(c, op, "lane %d: byte %lld of %s is not a multiple of %d", i,
+                   (long long)(got - start), b->name, bytes);
     }
 }
 
@@ -531,8 +538,8 @@ static i64 descriptor_place(u64 d, bool transposed, int e, i64 mn, i64 k)
     return a ^ ((((a >> 7) - phase) & mask) << 4);
 }
 
-static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m, u32 mask,
-                               bool is_a)
+static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m,
+                               u32 mask, bool is_a)
 {
     const ThreadBuffer *b = &c->fn->buffers.at[m->buffer];
     bool transposed = op->flags & (is_a ? OPF_TRANS_A : OPF_TRANS_B);
@@ -564,10 +571,12 @@ static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o,
             i64 want = SMEM_BASE + b->offset + thread_buffer_offset(b, coord);
             i64 got = descriptor_place(desc.v[lane], transposed, e, mn, k);
             if (((got ^ want) & 0x3ffff) == 0) continue;
-            report(c, op, "descriptor of %s: element (%s %d, k %d) is byte %lld of %s, but %s is byte %lld",
-                   is_a ? "A" : "B", is_a ? "row" : "column", mn, k,
-                   (long long)(got - SMEM_BASE - b->offset), b->name, coordinates_text(c, b, coord),
-                   (long long)(want - SMEM_BASE - b->offset));
+            report(
+                c, op,
+                "descriptor of %s: element (%s %d, k %d) is byte %lld of %s, but %s is byte %lld",
+                is_a ? "A" : "B", is_a ? "row" : "column", mn, k,
+                (long long)(got - SMEM_BASE - b->offset), b->name, coordinates_text(c, b, coord),
+                (long long)(want - SMEM_BASE - b->offset));
             return;
         }
     }
@@ -580,7 +589,8 @@ static void compare_mems(Checker *c, const ThreadOp *op, u32 mask)
         if (*s == 'S' || *s == 'G' || *s == 'B')
             compare_address(c, op, &op->opnd[k], &op->mem[m++], mask);
         else if (*s == 'L')
-            compare_descriptor(c, op, &op->opnd[k], &op->mem[m++], mask, op->op == OP_WGMMA_SS && k == 1);
+            compare_descriptor(c, op, &op->opnd[k], &op->mem[m++], mask,
+                               op->op == OP_WGMMA_SS && k == 1);
         k += thread_sig_operands(op, *s);
     }
 }

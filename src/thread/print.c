@@ -161,7 +161,8 @@ static void print_mems(Printer *p, const ThreadOp *op)
     for (int i = 0; i < op->nmem; i++) {
         const MemRef *m = &op->mem[i];
         bool known = m->buffer >= 0 && m->buffer < p->fn->buffers.n;
-        buf_printf(p->out, "%s%s(", i ? ", " : " ; ", known ? p->fn->buffers.at[m->buffer].name : "?");
+        buf_printf(p->out, "%s%s(", i ? ", " : " ; ",
+                   known ? p->fn->buffers.at[m->buffer].name : "?");
         for (int k = 0; k < m->ncoord; k++) {
             if (k) buf_puts(p->out, ", ");
             expr_print(m->coord[k], p->out);

@@ -1,6 +1,6 @@
-// read.c - text to thread IR: the inverse of print.c. The text is trusted to be nothing: every name,
-// number and count is bounded, nesting too, and each error says where, what was found and what to
-// write. What is read still has to pass thread_check.
+// read.c - text to thread IR: the inverse of print.c. The text is trusted to be nothing: every
+// name, number and count is bounded, nesting too, and each error says where, what was found and
+// what to write. What is read still has to pass thread_check.
 //
 //   module   = { "source" (string | "none") } { kernel }
 //   kernel   = "kernel" name { decl } "{" { op } "}"
@@ -318,7 +318,8 @@ static bool read_register(Reader *r, bool range, Operand *o)
     o->reg = lookup(r->regs, name);
     if (o->reg < 0) {
         r->at = before;
-        return fail(r, arena_printf(r->arena, "declare it above the body, such as: reg b32 %s", name),
+        return fail(r,
+                    arena_printf(r->arena, "declare it above the body, such as: reg b32 %s", name),
                     "unknown register %%%s", name);
     }
     int count = r->fn->regs.at[o->reg].count;
@@ -393,10 +394,12 @@ static bool accept_float(Reader *r, Operand *o)
 static int accept_special(Reader *r)
 {
     size_t n = 0;
-    while (is_letter(r->at[n]) || is_digit(r->at[n]) || (r->at[n] == '.' && is_letter(r->at[n + 1])))
+    while (is_letter(r->at[n]) || is_digit(r->at[n]) ||
+           (r->at[n] == '.' && is_letter(r->at[n + 1])))
         n++;
     for (int i = 0; i < SR_COUNT; i++) {
-        if (strlen(special_reg_name[i]) != n || memcmp(special_reg_name[i], r->at, n) != 0) continue;
+        if (strlen(special_reg_name[i]) != n || memcmp(special_reg_name[i], r->at, n) != 0)
+            continue;
         r->at += n;
         return i;
     }
@@ -627,7 +630,8 @@ static bool read_for_head(Reader *r, ThreadOp *op)
     static const char *const before[] = {NULL, "=", "to", "step"};
     for (int i = 0; i < 4; i++) {
         if (i && !expect(r, before[i])) return false;
-        if (!(i ? read_value(r, &op->opnd[i]) : read_register(r, false, &op->opnd[i]))) return false;
+        if (!(i ? read_value(r, &op->opnd[i]) : read_register(r, false, &op->opnd[i])))
+            return false;
     }
     op->imm = op->opnd[0].reg;
     return true;
@@ -752,7 +756,8 @@ static bool read_regs(Reader *r)
         ThreadReg reg = {.class = (u8)class, .count = 1};
         reg.name = read_name(r, "the name of a register");
         if (!reg.name || !declare(r, r->regs, reg.name, r->fn->regs.n, "register")) return false;
-        if (accept(r, "[") && (!read_int32(r, 1, 1024, &reg.count) || !expect(r, "]"))) return false;
+        if (accept(r, "[") && (!read_int32(r, 1, 1024, &reg.count) || !expect(r, "]")))
+            return false;
         vec_push(r->arena, &r->fn->regs, reg);
     } while (accept(r, ","));
     return true;
@@ -820,7 +825,8 @@ static bool read_decl(Reader *r)
     if (accept(r, "global")) return read_buffer(r, BUF_GLOBAL, own);
     if (accept(r, "mbar")) return read_buffer(r, BUF_MBAR, own);
     if (accept(r, "reg")) return read_regs(r);
-    return fail(r, "threads, maxnreg, min_ctas, cluster, smem, param, shared, global, mbar, reg or {",
+    return fail(r,
+                "threads, maxnreg, min_ctas, cluster, smem, param, shared, global, mbar, reg or {",
                 "%s starts no declaration", found(r));
 }
 

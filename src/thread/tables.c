@@ -121,6 +121,7 @@ int thread_sig_operands(const ThreadOp *op, char letter)
 int thread_sig_mems(ThreadOpcode op)
 {
     int n = 0;
-    for (const char *c = thread_op[op].sig; *c; c++) n += *c == 'S' || *c == 'G' || *c == 'B' || *c == 'L';
+    for (const char *c = thread_op[op].sig; *c; c++)
+        n += *c == 'S' || *c == 'G' || *c == 'B' || *c == 'L';
     return n;
 }

@@ -54,7 +54,8 @@ static Tree *random_tree(Test *t, Arena *a, int depth)
                                    : constants[next_random(t, COUNT(constants))];
         return e;
     }
-    static const u8 likely[] = {EX_ADD, EX_ADD, EX_SUB, EX_MUL, EX_MUL, EX_DIV, EX_MOD, EX_DIV, EX_MOD};
+    static const u8 likely[] = {EX_ADD, EX_ADD, EX_SUB, EX_MUL, EX_MUL,
+                                EX_DIV, EX_MOD, EX_DIV, EX_MOD};
     e->op = next_random(t, 2) ? likely[next_random(t, COUNT(likely))]
                               : EX_ADD + (int)next_random(t, EX_COUNT - EX_ADD);
     e->a = random_tree(t, a, depth - 1);

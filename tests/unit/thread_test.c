@@ -1,6 +1,6 @@
-// thread_test.c - the files of tests/thread: a file without `# error:` must read, check clean, print,
-// read back to the same text and have PTX; a file with such lines must give exactly those errors at
-// those lines. Then: every operation of ops.h occurs in a clean file, text that was cut or changed
+// thread_test.c - the files of tests/thread: a file without `# error:` must read, check clean,
+// print, read back to the same text and have PTX; a file with such lines must give exactly those
+// errors at those lines. Then: every operation of ops.h occurs in a clean file, text that was cut or changed
 // at random never crashes the reader or the checker, and a kernel built by hand equals its text.
 //
 // Usage: thread_test [DIR]. Prints "N passed, N failed" and exits non-zero when anything failed.
@@ -53,7 +53,7 @@ static ThreadModule *read_text(Session *s, const char *name, const char *text, s
     return thread_read(s->arena, s->exprs, s->diag, file, text, n);
 }
 
-// ---- files ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static void note_ops(Test *t, const ThreadBlock *b)
 {
@@ -78,7 +78,8 @@ static void clean_file(Test *t, Session *s, const char *path, const Buf *text)
     }
     if (again) thread_print(again, &second);
     check(t, again && strcmp(first.s, second.s) == 0, path, "print, read, print");
-    check(t, clean && ptx_print(m, NULL, s->diag, &ptx) && strstr(ptx.s, ".target sm_90a"), path, "PTX");
+    check(t, clean && ptx_print(m, NULL, s->diag, &ptx) && strstr(ptx.s, ".target sm_90a"), path,
+          "PTX");
     buf_free(&first);
     buf_free(&second);
     buf_free(&ptx);
@@ -115,7 +116,8 @@ static void faulty_file(Test *t, Session *s, const char *path, const Buf *text)
     if (m) thread_check(m, s->diag);
     diag_print(s->diag, &errors);
     int want = 0, line = 1;
-    for (const char *at = text->s; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL, line++) {
+    for (const char *at = text->s; at;
+         at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL, line++) {
         const char *e = expected(s, at);
         if (!e) continue;
         want++;
@@ -126,7 +128,7 @@ static void faulty_file(Test *t, Session *s, const char *path, const Buf *text)
     buf_free(&errors);
 }
 
-// ---- random damage -------------------------------------------------------------------------------
+// ---- random damage ------------------------------------------------------------------------------
 
 // Cuts, doubles or overwrites parts of a good text. Only crashes and sanitizers can fail here, and
 // a text that still reads must print and read back to the same.
@@ -149,7 +151,8 @@ static void damaged(Test *t, const char *path, const Buf *text)
             thread_print(m, &first);
             ThreadModule *again = read_text(&s, path, first.s, first.n);
             if (again) thread_print(again, &second);
-            check(t, again && strcmp(first.s, second.s) == 0, path, "damaged text, print, read, print");
+            check(t, again && strcmp(first.s, second.s) == 0, path,
+                  "damaged text, print, read, print");
             if (thread_check(m, s.diag)) ptx_print(m, NULL, s.diag, &second);
         }
         buf_free(&bad);
@@ -191,7 +194,7 @@ static int all_files(Test *t, const char *dir)
     return n;
 }
 
-// ---- inputs that grow ----------------------------------------------------------------------------
+// ---- inputs that grow ---------------------------------------------------------------------------
 
 static void hostile(Test *t)
 {
@@ -208,14 +211,15 @@ static void hostile(Test *t)
     ThreadModule *m = read_text(&s, "wide", wide.s, wide.n);
     check(t, m && !thread_check(m, s.diag), "1000^20 operations", "accepted");
     diag_print(s.diag, &errors);
-    check(t, strstr(errors.s, "operations after unrolling") != NULL, "1000^20 operations", errors.s);
+    check(t, strstr(errors.s, "operations after unrolling") != NULL, "1000^20 operations",
+          errors.s);
     buf_free(&deep);
     buf_free(&wide);
     buf_free(&errors);
     arena_free(s.arena);
 }
 
-// ---- the builder ---------------------------------------------------------------------------------
+// ---- the builder --------------------------------------------------------------------------------
 
 // Registers and unroll variables of equal name get different ones; the text of what was built is
 // pinned.
@@ -242,9 +246,10 @@ static void built_by_hand(Test *t)
     thread_close(&b, outer);
     Buf text = {0}, errors = {0};
     thread_print(&m, &text);
-    const char *want = "source none\nkernel made\n  threads 32\n  reg b32 x_y, x_y_1[8]\n  reg pred p\n{\n"
-                       "  mov.b32 %x_y, tid\n  setp.lt.s32 %p, %x_y, 4\n  unroll i 4 {\n"
-                       "    unroll i_1 2 {\n      @!%p mov.b32 %x_y_1[2*$i+$i_1], 3*$i+7\n    }\n  }\n}\n";
+    const char *want =
+        "source none\nkernel made\n  threads 32\n  reg b32 x_y, x_y_1[8]\n  reg pred p\n{\n"
+        "  mov.b32 %x_y, tid\n  setp.lt.s32 %p, %x_y, 4\n  unroll i 4 {\n"
+        "    unroll i_1 2 {\n      @!%p mov.b32 %x_y_1[2*$i+$i_1], 3*$i+7\n    }\n  }\n}\n";
     check(t, strcmp(text.s, want) == 0, "a kernel built by hand", text.s);
     bool clean = thread_check(&m, s.diag);
     diag_print(s.diag, &errors);
