@@ -53,7 +53,10 @@ static bool run_resolve(Compilation *c)
     if (!tile_from_ast(m, c->ast, intern(c->names, c->entry)) || m->fns.n != 1) return false;
     c->tile = m;
     c->plan = m->fns.at[0]->plan;
-    return true;
+    c->contract = contract_read(c->arena, c->names, c->diag, c->ast);
+    if (c->contract)
+        contract_apply(c->contract, c->ast, c->exprs, c->arena, c->diag, c->plan);
+    return diag_errors(c->diag) == 0;
 }
 
 static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
@@ -76,7 +79,7 @@ static bool run_emit(Compilation *c) { return ptx_print(c->thread, c->plan, c->d
 const Pass pass_table[] = {
     {"parse", FORM_AST, run_parse, {NULL}, "text to syntax tree; macros are expanded here"},
     {"resolve", FORM_TILE, run_resolve, {"parse"},
-     "names, types and shapes; also parameters, symbols and checks of the launch plan"},
+     "names, types and shapes; also the launch plan, but for its steps, and the contract"},
     {"layouts", FORM_TILE, run_layouts, {"resolve"},
      "products and reductions decide which thread holds which element of a fragment"},
     {"lower", FORM_THREAD, run_lower, {"resolve", "layouts"},

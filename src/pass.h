@@ -8,6 +8,7 @@
 #define BATON_PASS_H
 
 #include "ast/ast.h"
+#include "cli/contract.h"
 #include "thread/thread.h"
 #include "tile/tile.h"
 
@@ -38,6 +39,7 @@ typedef struct {
     Intern *names;
     ExprPool *exprs;
     AstFile *ast;
+    Contract *contract;        // NULL: the file has none
     TileModule *tile;          // one function: the entry
     ThreadModule *thread;
     Plan *plan;                // the entry's

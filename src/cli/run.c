@@ -1,5 +1,6 @@
 // run.c - `baton run`: compiles a .co file, runs it on a GPU or on the emulator, compares the result
 // with the reference that the contract names, and reports.
+#include "parallel.h"
 #include "run.h"
 
 #include <stdio.h>
@@ -171,7 +172,58 @@ static RefTensor as_tensor(const RunArray *a, const u8 *block)
     return t;
 }
 
-CONTRACT_PART
+// Binds the contract's reference to the arrays. True without one: then nothing is checked.
+static bool find_reference(Run *r)
+{
+    const Contract *k = r->contract;
+    const char *all;
+    if (!k || !k->reference || r->options->once) return true;
+    const Reference *ref = ref_find(k->reference, &all);
+    if (!ref) {
+        diag_error(r->diag, k->check_loc, arena_printf(r->arena, "there are: %s", all),
+                   "there is no reference `%s`", k->reference);
+        return false;
+    }
+    if (k->out.n != 1 || k->in.n > REF_MAX_INPUTS) {
+        diag_error(r->diag, k->op_loc, "for example: //! op: add(a, b) -> c",
+                   "the reference %s needs `op:` with %d inputs and one output", ref->name, ref->nin);
+        return false;
+    }
+    r->checked = array_named(r, k->out.at[0].name);
+    if (!r->checked || r->checked->param->kind != PLAN_TENSOR || !r->checked->param->out) {
+        diag_error(r->diag, k->out.at[0].loc, NULL, "the function does not write an array %s",
+                   k->out.at[0].name);
+        return false;
+    }
+    r->reference = ref;
+    r->tolerance = (RefTolerance){k->abs, k->rel, k->has_expect, k->expect};
+    return true;
+}
+
+// Compares the result. False: the reference does not fit the arrays, the reason is in the Diag.
+static bool check(Run *r)
+{
+    const Contract *k = r->contract;
+    if (!r->reference) return true;
+    r->job.nin = k->in.n;
+    for (int i = 0; i < k->in.n; i++) {
+        const RunArray *a = array_named(r, k->in.at[i].name);
+        r->job.in[i] = a && a->block ? as_tensor(a, a->block) : (RefTensor){0};
+    }
+    r->job.out = as_tensor(r->checked, r->checked->result);
+    RefArgument *arg = ARENA_ARRAY(r->arena, RefArgument, k->arguments.n + 1);
+    for (int i = 0; i < k->arguments.n; i++)
+        arg[i] = (RefArgument){k->arguments.at[i].key, k->arguments.at[i].value};
+    const char *why = ref_begin(r->arena, r->reference, arg, k->arguments.n, &r->job);
+    if (why) {
+        diag_error(r->diag, k->check_loc, NULL, "%s", why);
+        return false;
+    }
+    // About three seconds on this machine's processors.
+    double budget = 3e9 * parallel_workers();
+    r->found = ref_compare(r->arena, &r->job, &r->tolerance, budget, r->options->seed);
+    return true;
+}
 
 static void print_times(const Run *r)
 {
@@ -222,7 +274,8 @@ static int run(const RunOptions *o, Arena *a, Diag *d)
     int status = EXIT_INPUT;
     if (cli_read_source(&o->source, &c) && pass_compile(&c)) {
         r.plan = c.plan;
-        if (take_contract(&r)) status = run_job(&r);
+        r.contract = c.contract;
+        status = run_job(&r);
     }
     ref_end(&r.job);
     run_close(&r);
