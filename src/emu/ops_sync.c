@@ -163,17 +163,20 @@ void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expec
 {
     EmuCta *c = w->cta;
     u32 index = bar_index(c, b);
-    int lane = emu_first_lane(lanes);
-    const EmuClock *k = emu_clock_of(w, lane);
+    const EmuClock *k = emu_clock_of(w, emu_first_lane(lanes));
+    u32 observed = k->phases[index];
+    bool blind = false;
     Buf name = {0};
-    if (c->run->hazards && k->phases[index] < b->phase) {
-        emu_bar_text(c, index, &name);
-        emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0, "arrives at phase %u of mbarrier %s without"
-                   " having observed that phase %u completed: on another schedule the arrival counts"
-                   " for the wrong phase", b->phase, name.s, b->phase - 1);
-    }
     emu_release(w, lanes, b->clock);
     for (u32 rest = lanes; rest; rest &= rest - 1) {
+        if (c->run->hazards && observed < b->phase && !blind) {
+            if (!name.s) emu_bar_text(c, index, &name);
+            emu_hazard(w, op, emu_first_lane(rest), HZ_MBARRIER, "O10", 0,
+                       "arrives at phase %u of mbarrier %s (count %u) without having observed that phase"
+                       " %u completed: the arrival counts for a phase that it does not belong to",
+                       b->phase, name.s, b->count, b->phase - 1);
+            blind = true;
+        }
         b->tx += (i64)expect_each;
         b->expected += expect_each;
         if (!b->pending) {

@@ -277,10 +277,10 @@ static void check_shared(EmuWarp *w, const EmuOp *op, const EmuProduct *p, bool 
     u32 k = (u32)wgmma_k((DType)element_type(op->type2));
     if (op->op == OP_WGMMA_SS) {
         Side own = side_a(op, p->desc_a, first ? 0 : (u32)w->id % 4 * 16, first ? 64 : 16, k);
-        touch_side(w, op, &own, p->access, first);
+        touch_side(w, op, &own, p->access[0], first);
     }
     Side b = side_b(op, p->desc_b, k);
-    touch_side(w, op, &b, p->access, first);
+    touch_side(w, op, &b, p->access[1], first);
 }
 
 static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
@@ -301,16 +301,17 @@ static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
     bool first = (int)w->issued == g->q.n;
     if (first) {
         EmuProduct p = {.op = op, .desc_a = desc_a, .desc_b = desc_b, .scale_d = scale_d};
-        p.access = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE, rs ? 0 : 1);
+        if (!rs) p.access[0] = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE, 0);
+        p.access[1] = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE, rs ? 0 : 1);
         vec_push(c->run->arena, &g->q, p);
     }
     EmuProduct *p = &g->q.at[w->issued++];
     if (p->op != op || p->desc_a != desc_a || p->desc_b != desc_b || p->scale_d != scale_d)
-        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, p->access,
+        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, p->access[1],
                    "the warps of a group issue different products: all four must issue the same wgmma"
                    " with the same descriptors");
     take_registers(w, op, scale_d);
-    if (p->access) check_shared(w, op, p, first);
+    if (p->access[1]) check_shared(w, op, p, first);
     p->issued |= (u8)(1u << w->id % 4);
     if (p->issued != 15) return RUN_NEXT;
     emu_wake(c, WAIT_WGMMA, 0);
@@ -373,7 +374,8 @@ EmuResult emu_op_WGMMA_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
     if (c->run->hazards) {
         EmuGroup *g = &c->group[w->id / 4];
         for (u32 i = w->waited; i < upto; i++)
-            if (g->q.at[i].access) c->access.at[g->q.at[i].access].done[w->id % 4] = w->epoch;
+            for (int side = 0; side < 2; side++)
+                c->access.at[g->q.at[i].access[side]].done[w->id % 4] = w->epoch;
         return_registers(w, w->waited, upto);
     }
     w->waited = upto;
@@ -384,7 +386,7 @@ void emu_product_end(EmuWarp *w, const EmuOp *op)
 {
     if (w->issued > w->waited) {
         const EmuProduct *p = &w->cta->group[w->id / 4].q.at[w->waited];
-        emu_hazard(w, op->src ? op : p->op, -1, HZ_WGMMA, "O9", p->access,
+        emu_hazard(w, op->src ? op : p->op, -1, HZ_WGMMA, "O9", p->access[1],
                    "the warp ends with %u wgmma that it has not waited for", w->issued - w->waited);
     }
 }

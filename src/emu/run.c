@@ -310,7 +310,8 @@ static void start_warp(EmuCta *c, EmuWarp *w)
     EmuWarp old = *w;
     *w = (EmuWarp){.regs = regs, .unit = unit, .flags = flags, .cta = c, .id = id, .clock = clock,
                    .part = part, .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1,
-                   .clean = ~0ull, .commits = old.commits, .flight = old.flight};
+                   .clean = ~0ull, .commits = old.commits, .flight = old.flight,
+                   .token = old.token};
     w->commits.n = w->flight.n = 0;
     memset(clock, 0, sizeof *clock);
     memset(unit, 0, sizeof *unit * p->units);
@@ -391,6 +392,7 @@ static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
         w->regs = ARENA_ARRAY(r->arena, u32, (size_t)(p->all_units + 1) * 32);
         w->unit = ARENA_ARRAY(r->arena, EmuUnit, p->all_units + 1);
         w->flags = ARENA_ARRAY(r->arena, u8, p->all_units + 1);
+        w->token = ARENA_ARRAY(r->arena, EmuToken, EMU_TOKENS);
         w->clock = ARENA_NEW(r->arena, EmuClock);
         w->part = ARENA_NEW(r->arena, EmuClock);
         memcpy(w->regs + (size_t)fixed * 32, p->constants, (size_t)(p->all_units - fixed) * 128);

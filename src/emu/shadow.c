@@ -72,11 +72,11 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     switch (p->kind) {
     case ACC_WRITE:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
+        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
         return known ? ORD_PROXY : ORD_RACE;
     case ACC_READ:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
+        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
         if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane))) return ORD_OK;
         return known ? ORD_UNBOUND : ORD_RACE;
     case ACC_BULK_LOAD: return k->phases[p->bar] > p->phase ? ORD_OK : ORD_LOAD;

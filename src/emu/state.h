@@ -177,7 +177,7 @@ struct EmuEffect {
 // One wgmma of a warpgroup, from its first issue on.
 typedef struct {
     const EmuOp *op;
-    u32 access;
+    u32 access[2];             // reads of A and B
     u64 desc_a, desc_b;
     bool scale_d;
     u8 issued;                 // mask of the four warps

@@ -6,7 +6,7 @@
 //
 // A file holds cases; "# case: NAME" starts one (a file without is one case). Comments of a case:
 //   # grid: 2 1 1
-//   # arg a: f32[64,32] iota        or: iota 0.5 | mod 7 | const 3 | zero | nan
+//   # arg a: f32[64,32] iota        or: iota 0.5 | mod 7 | const 3 | eye | zero | nan
 //   # tmap tmap_a: a box[64,32] swz128   extents in the order of the tensor's, swizzle or "row"
 //   # scalar n: 5
 //   # expect a[3] = 4.0             element by linear index
@@ -119,6 +119,7 @@ static void fill(Tensor *t)
         if (!strcmp(word, "iota")) v = (double)i * x;
         else if (!strcmp(word, "mod")) v = (double)(i % (i64)MAX(x, 1));
         else if (!strcmp(word, "const")) v = x;
+        else if (!strcmp(word, "eye")) v = i / t->dim[t->rank - 1] == i % t->dim[t->rank - 1];
         else if (!strcmp(word, "nan")) v = (double)NAN;
         set_element(t, i, v);
     }
@@ -272,7 +273,7 @@ static bool check_expect(Case *c, const char *s, const char *schedule)
         }
         return true;
     }
-    if (sscanf(s, "%63[a-zA-Z0-9_] = %lf + %lf*i", name, &a, &b) >= 2) {
+    if (sscanf(s, "%63[a-zA-Z0-9_] = %lf + %lf*i", name, &a, &b) >= 2) { // b stays 0 without it
         Tensor *t = tensor_by_name(c, name);
         if (!t) return complain(c, "expect names no tensor: %s", s), false;
         for (i64 i = 0; i < t->n; i++) {
