@@ -59,6 +59,7 @@ static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index
 {
     const char *name = out->name;
     out->kind = PLAN_SCALAR;
+    out->align = dtype_bytes[out->type];
     out->in = true;
     if (p->flags & AST_F_REF)
         resolve_error(r, p->loc, NULL, "the scalar '%s' cannot be passed by reference", name);

@@ -386,6 +386,7 @@ static Value unknown_name(Resolve *r, const AstNode *e)
 
 static Value resolve_name(Resolve *r, const AstNode *e)
 {
+    if (!e->name) return value_none(); // did not parse
     Symbol *s = scope_find(r, e->name);
     return s ? s->value : unknown_name(r, e);
 }
@@ -458,6 +459,7 @@ static Value resolve_cdiv(Resolve *r, const AstNode *e)
 
 static Value resolve_call(Resolve *r, const AstNode *e)
 {
+    if (!e->name) return value_none(); // did not parse
     if (e->flags & AST_F_CALL) {
         resolve_unsupported(r, e->loc, "call of the device function '%s'", e->name);
         return value_none();

@@ -570,6 +570,8 @@ static void mma_store(Resolve *r, const AstNode *s)
 
 void resolve_mma(Resolve *r, const AstNode *s)
 {
+    bool parsed = s->op == MMA_STORE ? s->value && s->target : s->target != NULL;
+    if (!parsed) return;
     if (r->in_apply) {
         resolve_error(r, s->loc, "put it behind the apply", "mma inside an apply");
         return;

@@ -34,6 +34,7 @@ Symbol *scope_find(const Resolve *r, const char *name)
 
 Symbol *scope_add(Resolve *r, const char *name, Loc loc, Value v)
 {
+    if (!name) return NULL; // did not parse
     Symbol *hidden = scope_find(r, name);
     if (hidden && hidden->depth == r->depth && hidden->value.kind == VAL_NONE && !hidden->mutable) {
         hidden->value = v; // the first one was wrong and has been reported
@@ -72,10 +73,13 @@ static const char *unique(Resolve *r, Map *used, const char *name)
 
 const char *resolve_var(Resolve *r, const char *name)
 {
-    return unique(r, r->used, intern_printf(r->m->names, "%%%s", name));
+    return unique(r, r->used, intern_printf(r->m->names, "%%%s", name ? name : "x"));
 }
 
-const char *resolve_plain(Resolve *r, const char *name) { return unique(r, r->used_plain, name); }
+const char *resolve_plain(Resolve *r, const char *name)
+{
+    return unique(r, r->used_plain, name ? name : intern(r->m->names, "x"));
+}
 
 // ---- emission
 // ------------------------------------------------------------------------------------

@@ -44,11 +44,6 @@ static Value keep_scalar(Resolve *r, Value v, const char *name, Loc loc)
         if (v.type != DT_BOOL) v.x = NULL;
         return v;
     }
-    if (v.index && v.type != DT_BOOL) {
-        v.index = resolve_freeze(r, v.index, name, loc);
-        v.x = NULL;
-        return v;
-    }
     int s = resolve_new_scalar(r, name, v.type, loc);
     emit_set(r, s, &v, loc);
     return scalar_read(r, s, loc);
@@ -396,7 +391,7 @@ static void increment(Resolve *r, const AstNode *e)
 static void call_statement(Resolve *r, const AstNode *e)
 {
     static const char *const inc = "croq::cuda::setreg_inc", *const dec = "croq::cuda::setreg_dec";
-    bool is_inc = !strcmp(e->name, inc), is_dec = !strcmp(e->name, dec);
+    bool is_inc = e->name && !strcmp(e->name, inc), is_dec = e->name && !strcmp(e->name, dec);
     if (!is_inc && !is_dec) {
         Value v = resolve_expr(r, e);
         if (v.kind != VAL_NONE)
@@ -490,7 +485,8 @@ static bool open_within(Resolve *r, const AstNode *s, const AstNode *w)
         if (!check_uniform(r, hi, w->loc)) return false;
         open_loop(r, s, w->list.at[i]->name, w->list.at[i]->loc, expr_const(r->x, 0), hi,
                   expr_const(r->x, 1));
-        Value x = scope_find(r, w->list.at[i]->name)->value;
+        const Symbol *var = scope_find(r, w->list.at[i]->name);
+        Value x = var ? var->value : value_none();
         tuple.item[i] = (ListItem){x.index, x.bound};
     }
     if (w->name) scope_add(r, w->name, w->loc, tuple);
@@ -635,6 +631,19 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     r->at = saved;
 }
 
+static const Expr *negated(Resolve *r, const Expr *c)
+{
+    switch (c->op) {
+    case EX_EQ: return expr_bin(r->x, EX_NE, c->a, c->b);
+    case EX_NE: return expr_bin(r->x, EX_EQ, c->a, c->b);
+    case EX_LT: return expr_bin(r->x, EX_LE, c->b, c->a);
+    case EX_LE: return expr_bin(r->x, EX_LT, c->b, c->a);
+    case EX_LAND: return expr_bin(r->x, EX_LOR, negated(r, c->a), negated(r, c->b));
+    case EX_LOR: return expr_bin(r->x, EX_LAND, negated(r, c->a), negated(r, c->b));
+    default: return expr_bin(r->x, EX_EQ, c, expr_const(r->x, 0));
+    }
+}
+
 // Around `parallel` the condition decides on the host whether kernels run.
 static void host_if(Resolve *r, const AstNode *s, const Expr *cond)
 {
@@ -646,7 +655,7 @@ static void host_if(Resolve *r, const AstNode *s, const Expr *cond)
     const Expr *saved = r->when;
     r->when = saved ? expr_bin(r->x, EX_LAND, saved, cond) : cond;
     resolve_block(r, s->body);
-    const Expr *no = expr_bin(r->x, EX_EQ, cond, expr_const(r->x, 0));
+    const Expr *no = negated(r, cond);
     r->when = saved ? expr_bin(r->x, EX_LAND, saved, no) : no;
     if (s->alt) resolve_stmt(r, s->alt);
     r->when = saved;

@@ -367,7 +367,7 @@ Value resolve_extent(Resolve *r, Value list, const AstList *args, Loc loc)
 Value resolve_member(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
-    if (v.kind == VAL_NONE) return v;
+    if (v.kind == VAL_NONE || !e->name) return value_none();
     bool memory = v.kind == VAL_VIEW;
     if (!strcmp(e->name, "data") && memory) return v;
     if (!strcmp(e->name, "span") && (memory || (v.kind == VAL_FRAG && v.slot >= 0)))
