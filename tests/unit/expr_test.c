@@ -292,7 +292,7 @@ int main(void)
     refusals(&t);
     random_trees(&t, 40000);
     hostile(&t);
-    printf("expr: %d passed, %d failed\n", t.passed, t.failed);
+    printf("%d passed, %d failed\n", t.passed, t.failed);
     arena_free(a);
     return t.failed != 0;
 }

@@ -187,6 +187,6 @@ int main(void)
             fragment(&t, (FragKind)k, blocks);
     accumulator_to_operand(&t);
     map_limits(&t);
-    printf("layout: %d passed, %d failed\n", t.passed, t.failed);
+    printf("%d passed, %d failed\n", t.passed, t.failed);
     return t.failed != 0;
 }

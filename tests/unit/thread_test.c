@@ -1,7 +1,8 @@
-// thread_test.c - the files of tests/thread: a file without `# error:` must read, check clean,
+// thread_test.c - the files of tests/thread: a file without `// error:` must read, check clean,
 // print, read back to the same text and have PTX; a file with such lines must give exactly those
-// errors at those lines. Then: every operation of ops.h occurs in a clean file, text that was cut or changed
-// at random never crashes the reader or the checker, and a kernel built by hand equals its text.
+// errors at those lines. Then: every operation of ops.h occurs in a clean file, text that was cut or
+// changed at random never crashes the reader or the checker, and a kernel built by hand equals its
+// text.
 //
 // Usage: thread_test [DIR]. Prints "N passed, N failed" and exits non-zero when anything failed.
 #include "../../src/emit/ptx.h"
@@ -86,13 +87,13 @@ static void clean_file(Test *t, Session *s, const char *path, const Buf *text)
     buf_free(&errors);
 }
 
-// The text of the `# error:` comment in a line, without blanks at its end; NULL when there is none.
+// The text of the `// error:` comment in a line, without blanks at its end; NULL when there is none.
 static const char *expected(Session *s, const char *line)
 {
     size_t n = strcspn(line, "\n");
-    char *copy = arena_strndup(s->arena, line, n), *at = strstr(copy, "# error: ");
+    char *copy = arena_strndup(s->arena, line, n), *at = strstr(copy, "// error: ");
     if (!at) return NULL;
-    at += strlen("# error: ");
+    at += strlen("// error: ");
     for (n = strlen(at); n && at[n - 1] == ' '; n--) at[n - 1] = 0;
     return at;
 }
@@ -169,7 +170,7 @@ static void one_file(Test *t, const char *path)
     check(t, !why, path, why ? why : "");
     if (why) return;
     Session s = session_new();
-    bool faulty = strstr(text.s, "# error: ") != NULL;
+    bool faulty = strstr(text.s, "// error: ") != NULL;
     if (faulty) faulty_file(t, &s, path, &text);
     else clean_file(t, &s, path, &text);
     arena_free(s.arena);
@@ -268,6 +269,6 @@ int main(int argc, char **argv)
         check(&t, t.seen[i], "operation without a test file", thread_op[i].name);
     hostile(&t);
     built_by_hand(&t);
-    printf("thread: %d passed, %d failed\n", t.passed, t.failed);
+    printf("%d passed, %d failed\n", t.passed, t.failed);
     return t.failed != 0;
 }

@@ -5,7 +5,8 @@
 //   thread_tool ptx FILE     reads, checks and prints PTX
 //   thread_tool trip FILE    reads, prints, reads again: fails unless both texts are equal
 //
-// Errors go to standard error, exit status 1.
+// With a fourth word the output goes to that file. Errors of the program go to standard error, exit
+// status 2; a file that cannot be read or written is status 1.
 #include "../../src/emit/ptx.h"
 #include "../../src/thread/thread.h"
 
@@ -26,7 +27,7 @@ static int fail(Tool *t)
     fputs(text.s ? text.s : "failed without a message\n", stderr);
     buf_free(&text);
     arena_free(t->arena);
-    return 1;
+    return 2;
 }
 
 static bool round_trip(Tool *t, const Buf *first)
@@ -42,9 +43,9 @@ static bool round_trip(Tool *t, const Buf *first)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fputs("usage: thread_tool print|check|ptx|trip FILE\n", stderr);
-        return 2;
+    if (argc != 3 && argc != 4) {
+        fputs("usage: thread_tool print|check|ptx|trip FILE [OUT]\n", stderr);
+        return 1;
     }
     Tool t = {.arena = arena_new((size_t)1 << 30)};
     t.diag = diag_new(t.arena);
@@ -64,9 +65,11 @@ int main(int argc, char **argv)
     else if (good) thread_print(m, &out);
     if (good && strcmp(what, "trip") == 0) good = round_trip(&t, &out);
     if (!good) return fail(&t);
-    fwrite(out.s, 1, out.n, stdout);
+    if (argc == 4) why = file_write(argv[3], out.s, out.n);
+    else fwrite(out.s, 1, out.n, stdout);
+    if (why) fprintf(stderr, "%s: %s\n", argv[3], why);
     buf_free(&text);
     buf_free(&out);
     arena_free(t.arena);
-    return 0;
+    return why != NULL;
 }
