@@ -218,15 +218,49 @@ static void copy_out(Lower *l, const Copy *c, int bytes)
 
 // ---- by the TMA unit -------------------------------------------------------------------------------
 
+static const Expr *var_to_zero(void *ctx, const Expr *var)
+{
+    const Expr **pair = ctx; // the variable, and the constant 0
+    return var == pair[0] ? pair[1] : NULL;
+}
+
+// True when the condition always holds where the kernel runs: proved, or `0 < X` where X = 0 leaves
+// nothing to launch.
+static bool tma_proved(Lower *l, const Expr *cond)
+{
+    i64 v;
+    if (expr_is_const(cond, &v)) return v != 0;
+    if (cond->op != EX_LT || cond->b->op != EX_VAR) return false;
+    const Expr *pair[2] = {cond->b, lower_const(l, 0)};
+    for (int i = 0; i < l->k->ngrid; i++) {
+        const Expr *g = expr_subst(l->x, l->k->grid[i], var_to_zero, pair);
+        if (expr_is_const(g, &v) && v == 0) return true;
+    }
+    return false;
+}
+
 // Adds a condition that must hold for the variant with the TMA unit, unless it is proved.
 static void tma_require(Lower *l, const Expr *cond)
 {
-    i64 v;
-    if (expr_is_const(cond, &v) && v) return;
+    if (tma_proved(l, cond)) return;
     for (int i = 0; i < l->tma_conds.n; i++)
         if (l->tma_conds.at[i] == cond) return;
     vec_push(l->m->arena, &l->tma_conds, cond);
     l->tma_when = l->tma_when ? expr_bin(l->x, EX_LAND, l->tma_when, cond) : cond;
+}
+
+// What a tensor map asks of dimension d of a tensor: an extent above 0, a stride of 16-byte units.
+static const Expr *tma_extent_rule(Lower *l, const TileBuffer *t, int d)
+{
+    return expr_bin(l->x, EX_LT, lower_const(l, 0), t->dim[d]);
+}
+
+static const Expr *tma_stride_rule(Lower *l, const TileBuffer *t, int d)
+{
+    const Expr *bytes = lower_const(l, dtype_bytes[t->type]);
+    for (int i = d + 1; i < t->rank; i++) bytes = expr_mul(l->x, bytes, t->dim[i]);
+    const Expr *mod = expr_bin(l->x, EX_MOD, bytes, lower_const(l, 16));
+    return expr_bin(l->x, EX_EQ, mod, lower_const(l, 0));
 }
 
 // The tensor map of a box of `rows` x `cols` in the view's two kept dimensions; returns the kernel
@@ -244,10 +278,8 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
         m.dim[i] = t->dim[d];
         m.stride[i] = expr_mul(l->x, b->stride[d], lower_const(l, c->elem));
         m.box[i] = 1;
-        tma_require(l, expr_bin(l->x, EX_LT, lower_const(l, 0), t->dim[d]));
-        if (i == 0) continue;
-        const Expr *mod = expr_bin(l->x, EX_MOD, m.stride[i], lower_const(l, 16));
-        tma_require(l, expr_bin(l->x, EX_EQ, mod, lower_const(l, 0)));
+        tma_require(l, tma_extent_rule(l, t, d));
+        if (i > 0) tma_require(l, tma_stride_rule(l, t, d));
     }
     m.box[t->rank - 1 - v->dim[v->rank - 1]] = (u32)cols;
     if (v->rank == 2) m.box[t->rank - 1 - v->dim[0]] = (u32)rows;
@@ -265,46 +297,45 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
     return lower_param(l, name, PARAM_TMAP, (PlanArg){.kind = ARG_TMAP, .index = index});
 }
 
-static bool tma_legal(Lower *l, const Copy *c)
+// Why the TMA unit cannot take this tile whatever the sizes are; NULL: it can.
+static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
 {
     const TileView *v = c->global;
     const TileBuffer *t = &l->k->buffers.at[v->buffer], *s = &l->k->buffers.at[c->shared->buffer];
+    Arena *a = l->m->arena;
     int last = v->dim[v->rank - 1];
-    Loc loc = c->op->loc;
-    if (t->rank > TMA_MAX_RANK || last != t->rank - 1) {
-        lower_error(l, loc, "use dma.copy", "a TMA tile needs a tensor of rank 1 to 5 and keeps its "
-                    "last dimension; %s has rank %d", t->name, t->rank);
-        return false;
+    i64 width = c->cols * c->elem;
+    *hint = "use dma.copy";
+    if (c->group) {
+        *hint = "load one tile for the whole block";
+        return "not supported yet: a TMA tile for each warpgroup";
     }
-    if (c->cols * c->elem % 16 || expr_pow2_divisor(l->x, v->origin[last]) * c->elem % 16) {
-        lower_error(l, loc, "use dma.copy", "a TMA tile starts and ends at multiples of 16 bytes in the "
-                    "last dimension; this one is %lld elements of %d bytes wide",
-                    (long long)c->cols, c->elem);
-        return false;
-    }
+    if (t->rank > TMA_MAX_RANK || last != t->rank - 1)
+        return arena_printf(a, "a TMA tile needs a tensor of rank 1 to 5 and keeps its last dimension; %s "
+                               "has rank %d", t->name, t->rank);
+    if (width % 16 || expr_pow2_divisor(l->x, v->origin[last]) * c->elem % 16)
+        return arena_printf(a, "a TMA tile starts and ends at multiples of 16 bytes in the last dimension; "
+                               "this one is %lld elements of %d bytes wide", (long long)c->cols, c->elem);
     for (int d = 0; d < t->rank; d++) {
         if (v->limit[d] == t->dim[d]) continue;
-        const Expr *end = expr_add(l->x, v->origin[d], v->extent[d]);
         i64 lo, hi;
-        expr_range(l->x, expr_sub(l->x, v->limit[d], end), &lo, &hi);
+        expr_range(l->x, expr_sub(l->x, v->limit[d], expr_add(l->x, v->origin[d], v->extent[d])), &lo, &hi);
         if (lo >= 0) continue;
-        lower_error(l, loc, "use dma.copy", "not supported yet: a TMA tile that may run over the edge of "
-                    "a part of %s", t->name);
-        return false;
+        return arena_printf(a, "not supported yet: a TMA tile that may run over the edge of a part of %s",
+                            t->name);
     }
     const SmemLayoutInfo *y = &smem_layout[s->layout];
-    if (!y->span && (c->cols > 256 || c->shared->rank != s->rank ||
-                     c->cols != s->dim[s->rank - 1]->value)) {
-        lower_error(l, loc, "swizzle it (.swiz<128>)", "an unswizzled TMA tile is a whole shared tile of at "
-                    "most 256 columns; this one has %lld", (long long)c->cols);
-        return false;
+    bool whole = c->shared->rank == s->rank && c->cols == s->dim[s->rank - 1]->value;
+    if (!y->span && (c->cols > 256 || !whole)) {
+        *hint = "swizzle it (.swiz<128>)";
+        return arena_printf(a, "an unswizzled TMA tile is a whole shared tile of at most 256 columns; this "
+                               "one has %lld", (long long)c->cols);
     }
-    if (y->span && c->cols * c->elem > y->span && c->cols * c->elem % y->span) {
-        lower_error(l, loc, NULL, "a tile row of %lld bytes is not a multiple of the swizzle width %d",
-                    (long long)c->cols * c->elem, y->span);
-        return false;
-    }
-    return true;
+    *hint = NULL;
+    if (y->span && width > y->span && width % y->span)
+        return arena_printf(a, "a tile row of %lld bytes is not a multiple of the swizzle width %d",
+                            (long long)width, y->span);
+    return NULL;
 }
 
 // Issues the boxes of a tile: one per swizzle-wide block of columns and 256 rows.
@@ -366,7 +397,7 @@ static void make_mbar(Lower *l, const char *name, int *buffer, int *phase)
     lower_leave_prologue(l, mark);
 }
 
-static void wait_mbar(Lower *l, int buffer, int phase)
+void lower_wait_mbar(Lower *l, int buffer, int phase)
 {
     Address a = lower_mbar_address(l, buffer);
     ThreadOp *w = EMIT(&l->b, OP_MBAR_WAIT, TT_NONE, a.base, a.offset, opd_reg(phase, 0));
@@ -391,7 +422,9 @@ static void tma_load(Lower *l, const Copy *c)
     thread_mem(&l->b, x, a.ref);
     tma_boxes(l, c, &a);
     l->b.guard = outer;
-    if (f < 0) wait_mbar(l, buffer, phase);
+    if (f >= 0) return;
+    l->pending_mbar[c->shared->buffer] = buffer; // sync.c waits before the first reader
+    l->pending_phase[c->shared->buffer] = phase;
 }
 
 static void tma_store(Lower *l, const Copy *c)
@@ -404,25 +437,42 @@ static void tma_store(Lower *l, const Copy *c)
     l->b.guard = outer;
 }
 
-bool lower_copy_by_tma(const Lower *l, const TileOp *op)
+// The TMA unit takes what the source gives it (tma.*), and a dma.copy into a swizzled tile for which
+// all its rules are proved: no thread then computes addresses or waits for its own loads.
+static bool choose_tma(Lower *l, const TileOp *op)
 {
-    return op->engine == ENGINE_TMA && !l->plain;
+    if (l->plain) return false;
+    if (op->engine == ENGINE_TMA) return true;
+    const TileBuffer *d = &l->k->buffers.at[op->dst.buffer], *s = &l->k->buffers.at[op->src.buffer];
+    Copy c;
+    const char *hint;
+    if (d->kind != TB_SHARED || s->kind != TB_GLOBAL || !smem_layout[d->layout].span) return false;
+    if (l->failed || op->future >= 0 || !copy_shape(l, op, &c) || tma_refusal(l, &c, &hint)) return false;
+    for (int i = 0; i < s->rank; i++) {
+        if (!tma_proved(l, tma_extent_rule(l, s, i))) return false;
+        if (i + 1 < s->rank && !tma_proved(l, tma_stride_rule(l, s, i))) return false;
+    }
+    return true;
+}
+
+bool lower_copy_by_tma(Lower *l, const TileOp *op)
+{
+    void *known = map_get(l->tma_choice, op);
+    if (!known) map_put(l->tma_choice, op, known = choose_tma(l, op) ? (void *)l : (void *)l->m);
+    return known == (void *)l;
 }
 
 void lower_op_COPY(Lower *l, const TileOp *op)
 {
     static const int async_widths[] = {16, 8, 4}, store_widths[] = {16, 8, 4, 2, 1};
     Copy c;
+    const char *hint, *why;
     if (!copy_shape(l, op, &c)) return;
     bool in = c.shared == &op->dst;
     if (lower_copy_by_tma(l, op)) {
-        if (c.group) {
-            lower_error(l, op->loc, "load one tile for the whole block",
-                        "not supported yet: a TMA tile for each warpgroup");
-            return;
-        }
-        if (!tma_legal(l, &c)) return;
-        if (in)
+        if ((why = tma_refusal(l, &c, &hint)))
+            lower_error(l, op->loc, hint, "%s", why);
+        else if (in)
             tma_load(l, &c);
         else
             tma_store(l, &c);
@@ -443,5 +493,5 @@ void lower_op_WAIT(Lower *l, const TileOp *op)
     int f = op->future;
     // A future without a barrier was carried by cp.async or registers; the barrier of the block that
     // stands before the first reader waits for it (sync.c).
-    if (l->future_mbar[f] >= 0) wait_mbar(l, l->future_mbar[f], l->future_phase[f]);
+    if (l->future_mbar[f] >= 0) lower_wait_mbar(l, l->future_mbar[f], l->future_phase[f]);
 }

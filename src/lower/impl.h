@@ -12,7 +12,8 @@
 enum { LOWER_MAX_BUFFERS = 64, LOWER_MAX_DEPTH = 24, LOWER_MAX_PEELED = 64 };
 
 // What happened to a shared buffer since the last barrier of the block (bits).
-enum { BUF_READ = 1, BUF_WRITTEN = 2 };
+// BUF_PENDING: the TMA unit is filling it and nobody has waited for that yet.
+enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4 };
 typedef struct {
     u8 buf[LOWER_MAX_BUFFERS]; // BUF_* per tile buffer
     bool generic;              // generic shared accesses since the last barrier: a proxy fence is due
@@ -71,6 +72,8 @@ struct Lower {
     int *buffer;               // ThreadFn buffer per tile buffer, -1: not made yet
     int *future_mbar;          // buffer index of the barrier of a future, -1
     int *future_phase;         // its phase register
+    int *pending_mbar, *pending_phase; // per tile buffer: what BUF_PENDING waits for
+    Map *tma_choice;           // per copy: goes through the TMA unit?
     VEC(int) mbars;            // thread buffers of kind BUF_MBAR to initialise
 
     ApplyState apply;
@@ -123,7 +126,8 @@ int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, T
 void lower_close(Lower *l, ThreadBlock *saved, int ncache);
 // Expression of a register that counts from lo to hi; names it in expressions.
 const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi);
-bool lower_copy_by_tma(const Lower *l, const TileOp *op);
+bool lower_copy_by_tma(Lower *l, const TileOp *op);
+void lower_wait_mbar(Lower *l, int buffer, int phase); // waits and turns the phase register
 
 // ---- memory.c
 typedef struct {
@@ -168,6 +172,9 @@ int lower_frag(Lower *l, int frag);               // its register array
 void sync_before(Lower *l, const TileOp *op);     // barriers that must stand before op
 void sync_after(Lower *l, const TileOp *op);
 void sync_loop(Lower *l, const TileOp *loop);     // brings l->sync to the loop's fixed point
+// Before a region: waits for pending loads that it touches. After it: for those it started.
+void sync_enter(Lower *l, const TileOp *region);
+void sync_leave(Lower *l, const SyncState *before);
 void sync_merge(SyncState *a, const SyncState *b);
 void sync_barrier(Lower *l);                      // waits, fences, barrier of the block
 

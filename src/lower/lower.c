@@ -248,6 +248,7 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     l->uniform_depth += divergent;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
+    sync_leave(l, &entry);
     l->uniform_depth -= divergent;
     lower_close(l, saved, mark);
     sync_merge(&l->sync, &entry);
@@ -275,18 +276,21 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
 {
     ThreadBlock *saved;
     int mark = l->cache.n;
+    if (!divergent) sync_enter(l, op);
     SyncState entry = l->sync;
     ThreadOp *made = thread_open_if(&l->b, p, &saved);
     if (!divergent) made->flags |= OPF_UNIFORM;
     l->uniform_depth += divergent;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
+    sync_leave(l, &entry);
     SyncState first = l->sync;
     l->cache.n = mark;
     l->sync = entry;
     l->b.at = &made->other;
     lower_block(l, &op->other);
     lower_flush_zeros(l);
+    sync_leave(l, &entry);
     l->uniform_depth -= divergent;
     lower_close(l, saved, mark);
     sync_merge(&l->sync, &first);
@@ -389,6 +393,9 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->buffer = ARENA_ARRAY(a, int, k->buffers.n + 1);
     l->future_mbar = ARENA_ARRAY(a, int, k->futures.n + 1);
     l->future_phase = ARENA_ARRAY(a, int, k->futures.n + 1);
+    l->pending_mbar = ARENA_ARRAY(a, int, k->buffers.n + 1);
+    l->pending_phase = ARENA_ARRAY(a, int, k->buffers.n + 1);
+    l->tma_choice = map_new(a);
     for (int i = 0; i <= k->frags.n; i++) l->frag_reg[i] = -1;
     for (int i = 0; i <= k->scalars.n; i++) l->scalar_reg[i] = -1;
     for (int i = 0; i <= k->buffers.n; i++) l->buffer[i] = -1;

@@ -7,8 +7,8 @@
 // waits for its own cp.async copies and, if it touched shared memory by ordinary accesses, fences the
 // generic against the async proxy (wgmma and the TMA unit read and write through the latter).
 //
-// Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier. Loops
-// are brought to a fixed point first: the state at their head covers what the end of the body left.
+// Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier, and
+// not before the first operation that needs the data. Loops are brought to a fixed point first: the state at their head covers what the end of the body left.
 #include "impl.h"
 
 #include <string.h>
@@ -108,16 +108,40 @@ void sync_barrier(Lower *l)
         if (l->sync.cp_async || l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
         EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
     }
-    l->sync = (SyncState){0};
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= BUF_PENDING; // no barrier ends a load
+    l->sync.generic = l->sync.cp_async = false;
+}
+
+static void wait_pending(Lower *l, int buffer)
+{
+    if (!l->dry) lower_wait_mbar(l, l->pending_mbar[buffer], l->pending_phase[buffer]);
+    l->sync.buf[buffer] &= (u8)~BUF_PENDING;
+}
+
+void sync_enter(Lower *l, const TileOp *region)
+{
+    Access a = {0};
+    touch_block(l, &a, &region->body);
+    touch_block(l, &a, &region->other);
+    for (int i = 0; i < l->k->buffers.n; i++)
+        if (a.buf[i] && (l->sync.buf[i] & BUF_PENDING)) wait_pending(l, i);
+}
+
+void sync_leave(Lower *l, const SyncState *before)
+{
+    for (int i = 0; i < l->k->buffers.n; i++)
+        if ((l->sync.buf[i] & BUF_PENDING) && !(before->buf[i] & BUF_PENDING)) wait_pending(l, i);
 }
 
 void sync_before(Lower *l, const TileOp *op)
 {
     if (l->apply.op || l->uniform_depth) return; // covered by the enclosing unit
     Access a = access_of(l, op);
+    for (int i = 0; i < l->k->buffers.n; i++)
+        if (a.buf[i] && (l->sync.buf[i] & BUF_PENDING)) wait_pending(l, i);
     for (int i = 0; i < l->k->buffers.n; i++) {
         bool read_after_write = (a.buf[i] & BUF_READ) && (l->sync.buf[i] & BUF_WRITTEN);
-        bool write_after_any = (a.buf[i] & BUF_WRITTEN) && l->sync.buf[i];
+        bool write_after_any = (a.buf[i] & BUF_WRITTEN) && (l->sync.buf[i] & (BUF_READ | BUF_WRITTEN));
         if (!read_after_write && !write_after_any) continue;
         sync_barrier(l);
         return;
@@ -132,6 +156,7 @@ void sync_after(Lower *l, const TileOp *op)
     for (int i = 0; i < l->k->buffers.n; i++) {
         // What the TMA unit wrote is seen by whoever waited for it.
         l->sync.buf[i] |= tma_in ? a.buf[i] & BUF_READ : a.buf[i];
+        if (tma_in && op->future < 0 && (a.buf[i] & BUF_WRITTEN)) l->sync.buf[i] |= BUF_PENDING;
     }
     l->sync.generic |= a.generic;
     l->sync.cp_async |= a.cp_async;
@@ -157,16 +182,20 @@ static void walk_op(Lower *l, const TileOp *op)
         {
             SyncState entry = l->sync;
             walk(l, &op->body);
+            sync_leave(l, &entry);
             sync_merge(&l->sync, &entry);
         }
         break;
     case TOP_IF:
         if (!is_unit(l, op)) {
+            sync_enter(l, op);
             SyncState entry = l->sync, first;
             walk(l, &op->body);
+            sync_leave(l, &entry);
             first = l->sync;
             l->sync = entry;
             walk(l, &op->other);
+            sync_leave(l, &entry);
             sync_merge(&l->sync, &first);
         }
         break;
@@ -185,10 +214,12 @@ static void walk(Lower *l, const TileBlock *b)
 void sync_loop(Lower *l, const TileOp *loop)
 {
     bool dry = l->dry;
+    sync_enter(l, loop);
     l->dry = true;
     for (;;) { // the state only grows, so this ends
         SyncState entry = l->sync;
         walk(l, &loop->body);
+        sync_leave(l, &entry);
         sync_merge(&l->sync, &entry);
         if (memcmp(&l->sync, &entry, sizeof entry) == 0) break;
     }

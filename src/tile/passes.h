@@ -7,5 +7,6 @@
 
 bool tile_infer_layouts(TileModule *m); // infer.c: a register layout for every fragment
 bool tile_fuse(TileModule *m);          // fuse.c: multiply-adds
+bool tile_start_copies_early(TileModule *m); // early.c: copies before arithmetic
 
 #endif
