@@ -4,6 +4,7 @@
 #include "emit/ptx.h"
 #include "lower/lower.h"
 #include "tile/from_ast.h"
+#include "tile/passes.h"
 
 #include <string.h>
 #include <time.h>
@@ -61,6 +62,9 @@ static bool run_resolve(Compilation *c)
 
 static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
 
+static bool run_fuse(Compilation *c) { return tile_fuse(c->tile); }
+static bool run_early(Compilation *c) { return tile_start_copies_early(c->tile); }
+
 static bool run_lower(Compilation *c)
 {
     ThreadModule *m = ARENA_NEW(c->arena, ThreadModule);
@@ -82,7 +86,11 @@ const Pass pass_table[] = {
      "names, types and shapes; also the launch plan, but for its steps, and the contract"},
     {"layouts", FORM_TILE, run_layouts, {"resolve"},
      "products and reductions decide which thread holds which element of a fragment"},
-    {"lower", FORM_THREAD, run_lower, {"resolve", "layouts"},
+    {"fuse", FORM_TILE, run_fuse, {"resolve"},
+     "products that are only added become multiply-adds, once and for all back ends"},
+    {"early", FORM_TILE, run_early, {"resolve"},
+     "copies start before the arithmetic in front of them, which hides their latency"},
+    {"lower", FORM_THREAD, run_lower, {"layouts", "fuse", "early"},
      "machine operations, barriers, addresses, and the steps of the launch plan; needs layouts"},
     {"emit", FORM_PTX, run_emit, {"lower"}, "PTX by table, with the launch plan in its head"},
 };

@@ -3,7 +3,8 @@
 
 A test is one file with its expectation inside:
   tests/unit/*_test.c      a program that prints "N passed, N failed"
-  tests/**/*.{co,thr,tile,plan,ptx}   lines, after `//` or `;`:
+  tests/**/*.{co,thr,tile,plan,ptx}   lines, after `//` or `#` (files of other kinds than .co
+                           without RUN are data of unit tests):
       RUN: PROGRAM WORDS   `baton` or a tool of tests/unit; %s is this file, %t a scratch file;
                            several RUN lines run one after the other (`build` alone: baton build)
       EXIT: N              status of the last RUN (default 0, or 2 when an `error:` is expected)
@@ -73,9 +74,9 @@ def program(build, words):
 def file_test(build, path, scratch):
     text = path.read_text()
     def marks(key):
-        return re.findall(rf"(?:^|\s)(?://|;)\s*{key}:[ \t]*(.*?)[ \t]*$", text, re.M)
+        return re.findall(rf"(?:^|\s)(?://|#)\s*{key}:[ \t]*(.*?)[ \t]*$", text, re.M)
     errors = [(n, m.group(1)) for n, line in enumerate(text.splitlines(), 1)
-              if (m := re.search(r"(?://|;)\s*error:\s*(.*?)\s*$", line))]
+              if (m := re.search(r"(?://|#)\s*error:\s*(.*?)\s*$", line))]
     runs = marks("RUN") or (["build %s -o /dev/null"] if path.suffix == ".co" else [])
     if not runs:
         raise Failure("has no RUN line")
@@ -96,7 +97,7 @@ def file_test(build, path, scratch):
     reported = len(re.findall(r": error: ", output))
     if errors and reported != len(errors):
         raise Failure(f"{reported} errors reported, {len(errors)} expected\n--- output:\n{output}")
-    if re.search(r"(?://|;)\s*GOLDEN:", text):
+    if re.search(r"(?://|#)\s*GOLDEN:", text):
         golden = path.with_suffix(path.suffix + ".golden")
         if os.environ.get("UPDATE"):
             golden.write_text(output)
@@ -120,7 +121,7 @@ def cli_test(build, path, scratch):
 
 def unit_test(path):
     got, output = execute([str(path)])
-    m = re.findall(r"^(\d+) passed, (\d+) failed", output, re.M)
+    m = re.findall(r"(\d+) passed, (\d+) failed$", output, re.M)
     if not m or (got != 0) != (int(m[-1][1]) != 0):
         raise Failure(f"exit status {got}\n--- output:\n{output[-4000:]}")
     if int(m[-1][1]):
@@ -152,7 +153,7 @@ def collect(build, sanitized):
         yield f"{tag}unit {p.name}", lambda s, p=p: unit_test(p), None
     for suffix in ("co", "thr", "tile", "plan", "ptx"):
         for p in sorted((ROOT / "tests").rglob(f"*.{suffix}")):
-            if "_data" not in p.parts:
+            if suffix == "co" or re.search(r"(//|#)\s*RUN:", p.read_text(errors="replace")):
                 yield (f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: file_test(build, p, s), None)
     for p in sorted((ROOT / "tests/cli").glob("*.test")):
         yield f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s), None
