@@ -22,6 +22,7 @@ static EmuEffect *effect_new(EmuCta *c, const EmuWarp *w, const EmuOp *op, EmuEf
     e->warp = w->id;
     e->lane = (u8)lane;
     e->performed = false;
+    e->access = 0;
     *c->fx_last = e;
     c->fx_last = &e->next;
     c->fx_n++;
@@ -258,7 +259,7 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     e->bar = bar;
     e->arg = arg;
     memcpy(e->coord, coord, sizeof coord);
-    e->access = emu_access_new(w, ACC_BULK_LOAD, op, lane, 0);
+    e->access = emu_access_new(w, ACC_BULK_LOAD, op, lane, 1u << lane, 0);
     if (e->access) {
         c->access.at[e->access].bar = bar;
         c->access.at[e->access].phase = b->phase;
@@ -297,7 +298,7 @@ static void issue_store(EmuWarp *w, const EmuOp *op, int lane)
     e->arg = arg;
     e->group = w->bulk_group[lane];
     memcpy(e->coord, coord, sizeof coord);
-    e->access = emu_access_new(w, ACC_BULK_STORE, op, lane, 0);
+    e->access = emu_access_new(w, ACC_BULK_STORE, op, lane, 1u << lane, 0);
     note_box(w, e, (int)o[0].imm, false);
     if (!emu_chance(c, c->late_store)) perform(c, e);
 }
@@ -403,7 +404,7 @@ EmuResult emu_op_CPASYNC(EmuWarp *w, const EmuOp *op, u32 mask)
         e->mask = same;
         e->lanes = 0;
         e->bytes = op->n;
-        e->access = emu_access_new(w, ACC_CPASYNC, op, EMU_ANY_LANE, 0);
+        e->access = emu_access_new(w, ACC_CPASYNC, op, EMU_ANY_LANE, same, 0);
         LANES if (same >> i & 1) cpasync_lane(w, op, e, i);
         if (!emu_chance(c, c->late_cp)) perform(c, e);
     }

@@ -101,13 +101,13 @@ u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 
 
 static bool global_ordered(const EmuWarp *w, const EmuOwner *o, int lane, bool async)
 {
-    const EmuAccess *p = &w->cta->access.at[o->access];
+    const EmuAccess *p = &w->cta->access.at[o->access - w->cta->access_base];
     const EmuClock *k = emu_clock_of(w, lane);
     bool same = p->warp == w->id && (int)o->lane == lane && lane < EMU_LANES;
     if (p->kind == ACC_BULK_STORE)
-        return p->done[1] && (same || emu_covers(&k->g[p->warp], p->done[1], o->lane));
+        return p->done[1] && (same || emu_covers(&k->g[p->warp], p->done[1], o->lane, p->mask));
     if (p->kind != ACC_WRITE) return true;
-    return !async && (same || emu_covers(&k->g[p->warp], p->epoch, o->lane));
+    return !async && (same || emu_covers(&k->g[p->warp], p->epoch, o->lane, p->mask));
 }
 
 static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, int lane, bool write,
@@ -127,18 +127,19 @@ static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, i
         return;
     }
     Buf text = {0};
-    emu_access_text(c, o->access, (int)o->lane, &text);
-    const EmuAccess *a = &c->access.at[o->access];
+    u32 other = o->access - c->access_base;
+    emu_access_text(c, other, (int)o->lane, &text);
+    const EmuAccess *a = &c->access.at[other];
     if (a->kind == ACC_BULK_STORE)
-        emu_hazard(w, op, lane, HZ_BULK_STORE, "O7", o->access,
+        emu_hazard(w, op, lane, HZ_BULK_STORE, "O7", other,
                    "%s byte %lld of %s after %s; its global write is complete only after bulk.wait of"
                    " the issuing thread", verb, (long long)(p - base), name, text.s);
     else if (async)
-        emu_hazard(w, op, lane, HZ_PROXY, "O14", o->access,
+        emu_hazard(w, op, lane, HZ_PROXY, "O14", other,
                    "the bulk copy %s byte %lld of %s after %s; the proxy fence for shared memory does"
                    " not order global memory", verb, (long long)(p - base), name, text.s);
     else
-        emu_hazard(w, op, lane, HZ_RACE, "O2", o->access,
+        emu_hazard(w, op, lane, HZ_RACE, "O2", other,
                    "%s byte %lld of %s after %s; nothing orders the two", verb, (long long)(p - base),
                    name, text.s);
     buf_free(&text);
@@ -159,14 +160,17 @@ void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 by
     if (p < base || (size_t)(p - base) + bytes > size) return;
     size_t low = (size_t)(p - base) >> r->granule[tensor];
     size_t high = ((size_t)(p - base) + bytes - 1) >> r->granule[tensor];
+    u32 base_index = w->cta->access_base, mark = access + base_index;
     for (size_t i = low; i <= high; i++) {
         EmuOwner *o = &owner[i];
         bool mine = o->cta == (u32)w->cta->index + 1;
-        if (o->cta && (!mine || (o->access != access && !global_ordered(w, o, lane, async)))) {
+        // Records older than the last collection count as ordered.
+        bool check = !mine || (o->access > base_index && !(write && o->access == mark));
+        if (o->cta && check && (!mine || !global_ordered(w, o, lane, async))) {
             report_global(w, op, param, base + (i << r->granule[tensor]), lane, write, async, o);
             o->cta = 0; // once an element
         }
-        if (write) *o = (EmuOwner){(u32)w->cta->index + 1, access, (u32)lane};
+        if (write) *o = (EmuOwner){(u32)w->cta->index + 1, mark, (u32)lane};
     }
 }
 
@@ -238,7 +242,7 @@ EmuResult emu_op_LDS(EmuWarp *w, const EmuOp *op, u32 mask)
     bool hazards = w->cta->run->hazards;
     if (hazards) emu_read_regs(w, op, address, mask, true);
     LANES if (mask >> i & 1) offset[i] = emu_shared_offset(w, op, address, 0, i, bytes, bytes);
-    u32 access = hazards ? emu_access_new(w, ACC_READ, op, EMU_ANY_LANE, 0) : 0;
+    u32 access = hazards ? emu_access_new(w, ACC_READ, op, EMU_ANY_LANE, mask, 0) : 0;
     LANES {
         if (!(mask >> i & 1)) continue;
         bool good = offset[i] != UINT32_MAX;
@@ -262,7 +266,7 @@ EmuResult emu_op_STS(EmuWarp *w, const EmuOp *op, u32 mask)
     if (hazards) {
         emu_read_regs(w, op, address, mask, true);
         emu_read_regs(w, op, from, mask, true);
-        access = emu_access_new(w, ACC_WRITE, op, EMU_ANY_LANE, 0);
+        access = emu_access_new(w, ACC_WRITE, op, EMU_ANY_LANE, mask, 0);
     }
     LANES {
         if (!(mask >> i & 1)) continue;
@@ -302,7 +306,7 @@ EmuResult emu_op_STG(EmuWarp *w, const EmuOp *op, u32 mask)
     if (hazards) {
         emu_read_regs(w, op, address, mask, true);
         emu_read_regs(w, op, from, mask, true);
-        access = emu_access_new(w, ACC_WRITE, op, EMU_ANY_LANE, 0);
+        access = emu_access_new(w, ACC_WRITE, op, EMU_ANY_LANE, mask, 0);
     }
     LANES {
         if (!(mask >> i & 1)) continue;
@@ -344,7 +348,7 @@ EmuResult emu_op_LDMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
     emu_converged(w, op, mask);
     if (hazards) {
         emu_read_regs(w, op, address, op->n >= 4 ? mask : mask & ((1u << 8 * op->n) - 1), true);
-        access = emu_access_new(w, ACC_READ, op, EMU_ANY_LANE, 0);
+        access = emu_access_new(w, ACC_READ, op, EMU_ANY_LANE, mask, 0);
     }
     if (matrix_rows(w, op, address, to, mask, access, row)) {
         const u8 *smem = w->cta->smem;
@@ -378,7 +382,7 @@ EmuResult emu_op_STMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
     if (w->cta->run->hazards) {
         emu_read_regs(w, op, address, op->n >= 4 ? mask : mask & ((1u << 8 * op->n) - 1), true);
         emu_read_regs(w, op, from, mask, true);
-        access = emu_access_new(w, ACC_WRITE, op, EMU_ANY_LANE, 0);
+        access = emu_access_new(w, ACC_WRITE, op, EMU_ANY_LANE, mask, 0);
     }
     if (!matrix_rows(w, op, address, from, mask, access, row)) return RUN_NEXT;
     u8 *smem = w->cta->smem;

@@ -59,8 +59,8 @@ EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int 
     const EmuAccess *a = &c->access.at[b->init_access];
     const EmuClock *k = emu_clock_of(w, lane);
     bool same = a->warp == w->id && a->lane == lane;
-    bool known = same || emu_covers(&k->g[a->warp], a->epoch, a->lane);
-    bool fenced = b->fence_epoch && (same || emu_covers(&k->g[a->warp], b->fence_epoch, a->lane));
+    bool known = same || emu_covers(&k->g[a->warp], a->epoch, a->lane, a->mask);
+    bool fenced = b->fence_epoch && (same || emu_covers(&k->g[a->warp], b->fence_epoch, a->lane, a->mask));
     if ((same && op->op != OP_TMA_LOAD) || (known && fenced)) return b;
     emu_bar_text(c, bar_index(c, b), &name);
     emu_hazard(w, op, lane, HZ_MBARRIER, "O8", b->init_access, "uses mbarrier %s, initialised by warp"
@@ -101,7 +101,7 @@ EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
         memset(complete, 0, sizeof *complete);
         b->init = false;
         fresh.pending = fresh.count;
-        fresh.init_access = hazards ? emu_access_new(w, ACC_WRITE, op, i, 0) : 0;
+        fresh.init_access = hazards ? emu_access_new(w, ACC_WRITE, op, i, 1u << i, 0) : 0;
         emu_touch(w, fresh.init_access, b->offset, 8, i, true, true);
         fresh.init = true;
         *b = fresh;
@@ -418,6 +418,7 @@ static bool setmaxnreg_legal(EmuWarp *w, const EmuOp *op, u32 mask)
         emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
                    "setmaxnreg without .maxnreg: the count at entry is not known and the assembler"
                    " ignores it");
+    if (!fn->maxnreg) return false;
     if (op->n >= 24 && op->n <= 256 && op->n % 8 == 0) return true;
     emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
                "setmaxnreg %u; the count must be a multiple of 8 from 24 to 256", op->n);
@@ -447,7 +448,7 @@ EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
                    "setmaxnreg.inc to %u, but the warp has %u registers a thread", op->n, w->regs_now);
         return RUN_NEXT;
     }
-    if (c->run->fn->maxnreg && c->regs_used - w->regs_now + op->n > c->regs_limit) {
+    if (c->regs_used - w->regs_now + op->n > c->regs_limit) {
         w->wait = WAIT_REGISTERS;
         w->wait_bar = op->n;
         return RUN_BLOCK;

@@ -300,10 +300,11 @@ static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
     bool scale_d = emu_pred(w, &op->o[3]) >> emu_first_lane(mask) & 1;
     bool first = (int)w->issued == g->q.n;
     if (first) {
-        EmuProduct p = {.op = op, .desc_a = desc_a, .desc_b = desc_b, .scale_d = scale_d};
-        if (!rs) p.access[0] = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE, 0);
-        p.access[1] = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE, rs ? 0 : 1);
-        vec_push(c->run->arena, &g->q, p);
+        EmuProduct fresh = {.op = op, .desc_a = desc_a, .desc_b = desc_b, .scale_d = scale_d};
+        vec_push(c->run->arena, &g->q, fresh);
+        for (int side = rs; side < 2; side++) // in the queue first: a new record may move the others
+            g->q.at[w->issued].access[side] = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE,
+                                                             (u32)EMU_FULL, rs ? 0 : side);
     }
     EmuProduct *p = &g->q.at[w->issued++];
     if (p->op != op || p->desc_a != desc_a || p->desc_b != desc_b || p->scale_d != scale_d)

@@ -80,7 +80,8 @@ void emu_who(const EmuWarp *w, int lane, Buf *out)
 {
     const ThreadFn *fn = w->cta->run->fn;
     const ThreadOp *role = role_of(&fn->body, w->id);
-    if (w->cta->run->report->ctas || w->cta->index)
+    const i64 *grid = w->cta->run->launch->grid;
+    if (grid[0] * grid[1] * grid[2] > 1)
         buf_printf(out, "CTA (%lld,%lld,%lld) ", (long long)w->cta->id[0], (long long)w->cta->id[1],
                    (long long)w->cta->id[2]);
     buf_printf(out, "warp %d", w->id);

@@ -23,6 +23,7 @@ void emu_shadow_reset(EmuCta *c)
     if (!c->cell) return;
     memset(c->cell, 0, sizeof *c->cell * (c->smem_bytes / 4 + 2));
     c->access.n = c->node.n = 0;
+    c->access_base = 0;
     c->node_free = 0;
     memset(&c->memo, 0, sizeof c->memo);
     EmuAccess none = {.buffer = -1};
@@ -31,11 +32,74 @@ void emu_shadow_reset(EmuCta *c)
     vec_push(c->run->arena, &c->node, first);
 }
 
-u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, int mem)
+// ---- records of accesses -------------------------------------------------------------------------
+
+enum { COLLECT_AT = 1 << 21 };
+
+typedef void Visit(EmuCta *c, u32 *reference);
+
+static void visit_cells(EmuCta *c, Visit *visit)
+{
+    for (u32 i = 0; i < c->smem_bytes / 4 + 1; i++) {
+        EmuCell *cell = &c->cell[i];
+        visit(c, &cell->w.access);
+        visit(c, &cell->r[0].access);
+        visit(c, &cell->r[1].access);
+        for (u32 n = cell->more; n; n = c->node.at[n].next) visit(c, &c->node.at[n].e.access);
+    }
+}
+
+// All places outside the records that name one.
+static void visit_all(EmuCta *c, Visit *visit)
+{
+    visit_cells(c, visit);
+    for (EmuEffect *e = c->fx_first; e; e = e->next) visit(c, &e->access);
+    for (int i = 0; i < c->bars_n; i++) visit(c, &c->bar[i].init_access);
+    for (int i = 0; i < c->warps; i++) {
+        EmuWarp *w = &c->warp[i];
+        for (u64 rest = w->live; rest; rest &= rest - 1)
+            visit(c, &w->token[__builtin_ctzll(rest)].access);
+    }
+    for (int i = 0; i < c->groups; i++) {
+        u32 from = UINT32_MAX;
+        for (int k = 0; k < 4; k++) from = MIN(from, c->warp[4 * i + k].waited);
+        for (u32 k = from; k < (u32)c->group[i].q.n; k++)
+            for (int side = 0; side < 2; side++) visit(c, &c->group[i].q.at[k].access[side]);
+    }
+}
+
+static void mark(EmuCta *c, u32 *reference) { c->remap[*reference] = 1; }
+static void move(EmuCta *c, u32 *reference) { *reference = c->remap[*reference]; }
+
+// Drops the records that nothing names any more and closes the gaps. Loads that share a token lose
+// their tie: only the newest can still bind. Global memory forgets who wrote what.
+static void collect(EmuCta *c)
+{
+    if (!c->remap) c->remap = ARENA_ARRAY(c->run->arena, u32, COLLECT_AT + 1);
+    memset(c->remap, 0, sizeof *c->remap * (COLLECT_AT + 1));
+    visit_all(c, mark);
+    u32 kept = 1, n = (u32)c->access.n;
+    c->remap[0] = 0;
+    for (u32 i = 1; i < n; i++) {
+        if (!c->remap[i]) continue;
+        c->access.at[kept] = c->access.at[i];
+        if (c->access.at[kept].kind == ACC_READ) c->access.at[kept].phase = 0;
+        c->remap[i] = kept++;
+    }
+    visit_all(c, move);
+    c->access.n = (int)kept;
+    c->access_base += n;
+    memset(&c->memo, 0, sizeof c->memo);
+}
+
+// 0 when nothing is tracked, or when the records that are alive fill the room.
+u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u32 mask, int mem)
 {
     EmuCta *c = w->cta;
-    if (!c->cell || c->access.n >= 8 << 20) return 0;
-    EmuAccess a = {.kind = (u8)kind, .warp = w->id, .lane = (u8)lane, .buffer = -1,
+    if (!c->cell) return 0;
+    if (c->access.n >= COLLECT_AT) collect(c);
+    if (c->access.n >= COLLECT_AT || c->access_base > 1u << 25) return 0;
+    EmuAccess a = {.kind = (u8)kind, .warp = w->id, .lane = (u8)lane, .buffer = -1, .mask = mask,
                    .op = emu_op_index(w, op), .epoch = w->epoch,
                    .iter = w->loops ? w->loop_iter[w->loops - 1] : 0};
     if (mem < op->src->nmem) a.buffer = op->src->mem[mem].buffer;
@@ -68,22 +132,22 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     const EmuAccess *p = &w->cta->access.at[e.access];
     const EmuClock *k = emu_clock_of(w, lane);
     bool same = p->warp == w->id && e.lane == lane && lane < EMU_LANES;
-    bool known = same || emu_covers(&k->g[p->warp], p->epoch, e.lane);
+    bool known = same || emu_covers(&k->g[p->warp], p->epoch, e.lane, p->mask);
     switch (p->kind) {
     case ACC_WRITE:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
+        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
         return known ? ORD_PROXY : ORD_RACE;
     case ACC_READ:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane)) return ORD_OK;
-        if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane))) return ORD_OK;
+        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
+        if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane, p->mask))) return ORD_OK;
         return known ? ORD_UNBOUND : ORD_RACE;
     case ACC_BULK_LOAD: return k->phases[p->bar] > p->phase ? ORD_OK : ORD_LOAD;
     case ACC_WGMMA: return order_wgmma(w, p, k);
     case ACC_BULK_STORE:
         if (!p->done[0]) return ORD_STORE;
-        return same || emu_covers(&k->g[p->warp], p->done[0], e.lane) ? ORD_OK : ORD_STORE;
+        return same || emu_covers(&k->g[p->warp], p->done[0], e.lane, p->mask) ? ORD_OK : ORD_STORE;
     case ACC_CPASYNC: return ORD_CP;
     default: return ORD_OK;
     }

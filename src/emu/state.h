@@ -118,8 +118,8 @@ typedef enum {
 // One memory instruction of one warp (wgmma: of one warpgroup) at one time.
 typedef struct {
     u8 kind, warp, lane;       // lane: of the issuing thread, EMU_ANY_LANE for a warp
-    u8 issued;                 // wgmma: mask of the warps that have issued it
     i32 buffer;                // -1 unknown
+    u32 mask;                  // lanes that took part
     u32 op;                    // index into the program
     u32 iter;                  // innermost loop iteration
     u32 epoch;                 // of the warp; bulk store: 0 until its read was waited for
@@ -288,7 +288,7 @@ typedef struct {
 
 typedef struct {               // who wrote a granule of global memory last
     u32 cta;                   // linear index + 1, 0: nobody in this grid
-    u32 access : 26, lane : 6;
+    u32 access : 26, lane : 6; // access: index + access_base at that time
 } EmuOwner;
 
 typedef struct {               // where a buffer lies in the arena
@@ -311,6 +311,8 @@ struct EmuCta {
     EmuGroup group[EMU_MAX_WARPS / 4];
     EmuCell *cell;
     VEC(EmuAccess) access;
+    u32 access_base;           // added to indices that global memory keeps; grows when records die
+    u32 *remap;                // scratch of the collection
     VEC(EmuNode) node;
     u32 node_free;
     EmuMemo memo;
@@ -385,15 +387,16 @@ static inline const EmuClock *emu_clock_of(const EmuWarp *w, int lane)
 {
     return lane < EMU_LANES && (w->part_mask >> lane & 1) ? w->part : w->clock;
 }
-static inline bool emu_covers(const EmuEpoch *c, u32 epoch, u32 lane)
+// `lanes`: who took part, when `lane` says that several did.
+static inline bool emu_covers(const EmuEpoch *c, u32 epoch, u32 lane, u32 lanes)
 {
     if (c->all >= epoch) return true;
     if (c->part < epoch) return false;
-    return lane < EMU_LANES ? (c->mask >> lane & 1) : c->mask == (u32)EMU_FULL;
+    return lane < EMU_LANES ? (c->mask >> lane & 1) : !(lanes & ~c->mask);
 }
 
 // ---- shadow.c: who touched which bytes -----------------------------------------------------------
-u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, int mem);
+u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u32 mask, int mem);
 // Checks an access of `bytes` at a shared offset against all earlier ones and notes it. `lane` is
 // EMU_ANY_LANE for the whole warp. `note` false: check only (the access is noted already).
 void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note);

@@ -12,6 +12,7 @@
 //   # expect a[3] = 4.0             element by linear index
 //   # expect out = 1.0 + 2.0*i      every element
 //   # expect out == a               every element, as floats
+//   # wrong: out == a               this fails on at least one schedule: the hazard changes values
 //   # clean                         no hazard: round-robin, 20 seeds random, 20 seeds adversarial
 //   # hazard: O6 unbound read       some report line contains this, on every schedule tried
 //   # maybe: O10                    the same, on at least one schedule
@@ -56,8 +57,9 @@ typedef struct {
     Scalar scalar[MAX_ARGS];
     int tensors, maps, scalars;
     char hazard[MAX_LINES][256], maybe[MAX_LINES][256], also[MAX_LINES][256], expect[MAX_LINES][256];
+    char wrong[256];
     int hazards, maybes, alsos, expects;
-    bool clean;
+    bool clean, quiet, went_wrong;
     i64 grid[3], steps;
 } Case;
 
@@ -66,6 +68,7 @@ static int passed, failed, verbose, timing;
 static void complain(const Case *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void complain(const Case *c, const char *fmt, ...)
 {
+    if (c->quiet) return;
     va_list ap;
     va_start(ap, fmt);
     printf("FAIL %s: %s: ", c->file, c->name);
@@ -193,6 +196,7 @@ static bool read_comment(Case *c, const char *s)
     if (!strncmp(s, "hazard:", 7)) return keep(c->hazard, &c->hazards, s + 7);
     if (!strncmp(s, "maybe:", 6)) return keep(c->maybe, &c->maybes, s + 6);
     if (!strncmp(s, "also:", 5)) return keep(c->also, &c->alsos, s + 5);
+    if (!strncmp(s, "wrong: ", 7)) return snprintf(c->wrong, sizeof c->wrong, "%s", s + 7) > 0;
     if (!strcmp(s, "clean")) return c->clean = true;
     if (!strncmp(s, "steps:", 6)) return sscanf(s + 6, "%lld", (long long *)&c->steps) == 1;
     if (!strncmp(s, "grid:", 5)) {
@@ -340,6 +344,11 @@ static bool run_once(Case *c, const ThreadModule *m, const Diag *d, EmuSchedule 
     }
     bool good = check_report(c, r, d, schedule, maybe);
     for (int i = 0; i < c->expects && good; i++) good = check_expect(c, c->expect[i], schedule);
+    if (c->wrong[0] && good) {
+        c->quiet = true;
+        c->went_wrong |= !check_expect(c, c->wrong, schedule);
+        c->quiet = false;
+    }
     arena_free(a);
     return good;
 }
@@ -362,12 +371,13 @@ static void run_case(Case *c, const char *text, size_t n)
     bool maybe[MAX_LINES] = {0}, good = true;
     if (!c->clean && !c->hazards && !c->maybes)
         complain(c, "says neither clean nor which hazard"), good = false;
-    int seeds = c->clean || c->maybes ? SEEDS : 5;
+    int seeds = c->clean || c->maybes || c->wrong[0] ? SEEDS : 5;
     good = good && run_once(c, m, d, SCHED_ROUND_ROBIN, 1, maybe);
     for (int i = 1; i <= seeds && good; i++) good = run_once(c, m, d, SCHED_RANDOM, (u64)i, maybe);
     for (int i = 1; i <= seeds && good; i++) good = run_once(c, m, d, SCHED_ADVERSARIAL, (u64)i, maybe);
     for (int k = 0; k < c->maybes && good; k++)
         if (!maybe[k]) complain(c, "on no schedule: %s", c->maybe[k]), good = false;
+    if (c->wrong[0] && good && !c->went_wrong) complain(c, "right on every schedule: %s", c->wrong), good = false;
     passed += good;
     for (int i = 0; i < c->tensors; i++) free(c->tensor[i].data);
     arena_free(a);
