@@ -6,7 +6,9 @@
 //
 // Values come in three kinds: known; known but guessed (from parameters or loaded data: an address
 // that disagrees is wrong for some launch, but a range or an alignment may hold in all real ones);
-// unknown (computed from floats), which is skipped. Loops run for at most LOOP_TRIPS iterations.
+// unknown (computed from floats), which is skipped. Loops run for at most LOOP_TRIPS iterations. A
+// last pass enters the branches and loops that guesses alone kept closed, so that what stands in
+// them is compared too.
 // In: a kernel whose structure is sound. Out: an error for the first few operations that disagree.
 #include "check.h"
 
@@ -16,6 +18,7 @@ enum {
     LANES = 32,
     LOOP_TRIPS = 2,
     SAMPLES = 2,
+    PASSES = 3, // the last takes the first sample again and forces what guesses close
     BUDGET = 400000, // operations of all warps and samples together
     REPORTS = 5,
     SMEM_BASE = 1024, // sample address of the dynamic arena, aligned like the real one
@@ -41,6 +44,8 @@ typedef struct {
     Map *names;            // interned variable -> kind * NAME_KIND + index + 1
     Map *reported;         // operations that were reported
     u32 dead;              // lanes that have left
+    bool force;            // enter what a guess keeps closed
+    int forced;            // branches around here that were entered so
     i64 budget, loads;
     int errors;
 } Checker;
@@ -65,7 +70,8 @@ static void set_unknown(Lanes *l)
 
 static void sample_param(Checker *c, int param, Lanes *out)
 {
-    static const u16 size[SAMPLES][4] = {{256, 512, 768, 1280}, {1024, 768, 1536, 512}};
+    static const u16 size[SAMPLES][4] = {{2048, 2560, 3072, 3584},
+                                           {256, 768, 512, 1280}};
     switch (c->fn->params.at[param].kind) {
     case PARAM_PTR: set_all(out, (u64)(param + 1) << 40, false); break;
     case PARAM_S32:
@@ -76,7 +82,7 @@ static void sample_param(Checker *c, int param, Lanes *out)
 
 static void sample_special(Checker *c, SpecialReg r, Lanes *out)
 {
-    static const u8 cta[SAMPLES][3] = {{1, 1, 1}, {6, 2, 3}}, grid[3] = {8, 4, 5};
+    static const u8 cta[SAMPLES][3] = {{6, 2, 3}, {1, 1, 1}}, grid[3] = {8, 4, 5};
     set_all(out, 0, false);
     switch (r) {
     case SR_TID:
@@ -115,22 +121,24 @@ static u64 truncate_to(u64 v, RegClass class)
     return class == RC_B64 ? v : class == RC_B16 ? (u16)v : class == RC_PRED ? (v & 1) : (u32)v;
 }
 
-static void fetch(Checker *c, const Operand *o, RegClass class, Lanes *out)
+// The value of an operand: the register itself, or made in `room`.
+static const Lanes *fetch(Checker *c, const Operand *o, RegClass class, Lanes *room)
 {
     const Lanes *l;
     switch (o->kind) {
     case OPD_REG:
         l = element(c, o, 0);
-        if (l) *out = *l;
-        else set_unknown(out);
-        if (l && o->negate)
-            for (int i = 0; i < LANES; i++) out->v[i] ^= 1;
+        if (l && !o->negate) return l;
+        if (l) *room = *l;
+        else set_unknown(room);
+        for (int i = 0; l && i < LANES; i++) room->v[i] ^= 1;
         break;
-    case OPD_IMM: set_all(out, truncate_to((u64)affine_value(c, o), class), false); break;
-    case OPD_SREG: sample_special(c, (SpecialReg)o->reg, out); break;
-    case OPD_PARAM: sample_param(c, o->reg, out); break;
-    default: set_unknown(out); break;
+    case OPD_IMM: set_all(room, truncate_to((u64)affine_value(c, o), class), false); break;
+    case OPD_SREG: sample_special(c, (SpecialReg)o->reg, room); break;
+    case OPD_PARAM: sample_param(c, o->reg, room); break;
+    default: set_unknown(room); break;
     }
+    return room;
 }
 
 // Writes the lanes of `mask`; lanes of `unsure` (an unknown guard) become unknown.
@@ -139,8 +147,12 @@ static void store(Checker *c, const Operand *o, int k, const Lanes *from, u32 ma
     Lanes *to = element(c, o, k);
     if (!to) return;
     RegClass class = c->fn->regs.at[o->reg].class;
-    for (int i = 0; i < LANES; i++)
-        if (mask >> i & 1) to->v[i] = truncate_to(from->v[i], class);
+    u64 bits = truncate_to(~0ull, class);
+    if (mask == ~0u)
+        for (int i = 0; i < LANES; i++) to->v[i] = from->v[i] & bits;
+    else
+        for (int i = 0; i < LANES; i++)
+            if (mask >> i & 1) to->v[i] = from->v[i] & bits;
     to->known = ((to->known & ~mask) | (from->known & mask)) & ~unsure;
     to->guess |= from->guess;
     if (mask == ~0u) to->guess = from->guess;
@@ -247,24 +259,51 @@ static bool is_followed(const ThreadOp *op)
     return true;
 }
 
+// The operations that make up most address code, on all lanes at once; false: one of the others.
+static bool vector_value(const ThreadOp *op, const u64 *a, const u64 *b, const u64 *x, u64 *out)
+{
+#define EACH(value)                                    \
+    for (int i = 0; i < LANES; i++) out[i] = (value); \
+    return true
+    switch (op->op) {
+    case OP_MOV:
+    case OP_LDPARAM: EACH(a[i]);
+    case OP_ADD: EACH(a[i] + b[i]);
+    case OP_SUB: EACH(a[i] - b[i]);
+    case OP_MUL: EACH(a[i] * b[i]);
+    case OP_MAD: EACH(a[i] * b[i] + x[i]);
+    case OP_AND: EACH(a[i] & b[i]);
+    case OP_OR: EACH(a[i] | b[i]);
+    case OP_XOR: EACH(a[i] ^ b[i]);
+    case OP_MULWIDE:
+        if (op->type == TT_U64) return false;
+        EACH((u64)((i64)(i32)a[i] * (i32)b[i]));
+    default: return false;
+    }
+#undef EACH
+}
+
 static void run_pure(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 {
-    Lanes in[3], out = {.known = 0};
+    Lanes room[3], out;
+    const Lanes *in[3];
     int n = op->nopnd - 1;
+    set_unknown(&out);
     if (is_followed(op)) {
         out.known = ~0u;
-        for (int k = 0; k < 3; k++) in[k].known = ~0u, in[k].guess = false;
-        for (int k = 0; k < n; k++) fetch(c, &op->opnd[k + 1], source_class(op, k), &in[k]);
         for (int k = 0; k < n; k++) {
-            out.known &= in[k].known;
-            out.guess |= in[k].guess;
+            in[k] = fetch(c, &op->opnd[k + 1], source_class(op, k), &room[k]);
+            out.known &= in[k]->known;
+            out.guess |= in[k]->guess;
         }
-        for (int k = n; k < 3; k++) memset(in[k].v, 0, sizeof in[k].v);
-        for (int i = 0; i < LANES; i++) {
-            bool ok = true;
-            if (!(mask & out.known) >> i & 1) continue;
-            out.v[i] = lane_value(op, in[0].v[i], in[1].v[i], in[2].v[i], &ok);
-            if (!ok) out.known &= ~(1u << i);
+        for (int k = n; k < 3; k++) in[k] = in[0];
+        if (out.known && !vector_value(op, in[0]->v, in[1]->v, in[2]->v, out.v)) {
+            for (int i = 0; i < LANES; i++) {
+                bool ok = true;
+                if (!(mask & out.known) >> i & 1) continue;
+                out.v[i] = lane_value(op, in[0]->v[i], in[1]->v[i], in[2]->v[i], &ok);
+                if (!ok) out.known &= ~(1u << i);
+            }
         }
     }
     store(c, &op->opnd[0], 0, &out, mask, unsure);
@@ -273,7 +312,7 @@ static void run_pure(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 static void run_unpack(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 {
     Lanes in, high;
-    fetch(c, &op->opnd[2], thread_type_class[op->type], &in);
+    in = *fetch(c, &op->opnd[2], thread_type_class[op->type], &in);
     high = in;
     for (int i = 0; i < LANES; i++) high.v[i] = in.v[i] >> (op->type == TT_B64 ? 32 : 16);
     store(c, &op->opnd[0], 0, &in, mask, unsure);
@@ -283,8 +322,8 @@ static void run_unpack(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 static void run_shuffle(Checker *c, const ThreadOp *op, u32 mask)
 {
     Lanes in, by, out = {.known = 0};
-    fetch(c, &op->opnd[1], RC_B32, &in);
-    fetch(c, &op->opnd[2], RC_B32, &by);
+    in = *fetch(c, &op->opnd[1], RC_B32, &in);
+    by = *fetch(c, &op->opnd[2], RC_B32, &by);
     out.guess = in.guess | by.guess;
     for (int i = 0; i < LANES; i++) {
         int d = (int)(by.v[i] & 31);
@@ -472,9 +511,9 @@ static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, co
 {
     const ThreadBuffer *b = &c->fn->buffers.at[m->buffer];
     Lanes addr, at[6], place;
-    fetch(c, &o[0], RC_B64, &addr);
+    addr = *fetch(c, &o[0], RC_B64, &addr);
     i64 offset = affine_value(c, &o[1]);
-    bool guess = addr.guess, global = b->kind == BUF_GLOBAL;
+    bool guess = addr.guess || c->forced, global = b->kind == BUF_GLOBAL;
     if (op->op == OP_LDMATRIX || op->op == OP_STMATRIX)
         mask &= op->n == 4 ? ~0u : (1u << 8 * op->n) - 1; // other lanes' addresses are ignored
     mask &= addr.known;
@@ -545,11 +584,13 @@ static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o,
     bool transposed = op->flags & (is_a ? OPF_TRANS_A : OPF_TRANS_B);
     int e = dtype_bytes[b->type], depth = 32 / e, extent = is_a ? 64 : op->n;
     Lanes desc, at[6];
-    fetch(c, o, RC_B64, &desc);
+    bool guess = c->forced;
+    desc = *fetch(c, o, RC_B64, &desc);
     mask &= desc.known;
     for (int k = 0; k < m->ncoord && mask; k++) {
         expr_value(c, m->coord[k], &at[k]);
         mask &= at[k].known;
+        guess |= at[k].guess;
     }
     if (!mask) return;
     int lane = __builtin_ctz(mask);
@@ -564,8 +605,9 @@ static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o,
             coord[r - 2] += transposed ? k : mn;
             coord[r - 1] += transposed ? mn : k;
             if (!inside(b, coord)) {
-                report(c, op, "operand %s reads %s, outside the buffer", is_a ? "A" : "B",
-                       coordinates_text(c, b, coord));
+                if (!guess)
+                    report(c, op, "operand %s reads %s, outside the buffer", is_a ? "A" : "B",
+                           coordinates_text(c, b, coord));
                 return;
             }
             i64 want = SMEM_BASE + b->offset + thread_buffer_offset(b, coord);
@@ -617,16 +659,30 @@ static void forget(Checker *c, const ThreadBlock *b, u32 mask)
     }
 }
 
+// What a forced branch wrote is forgotten: together with a branch that was really taken it may be a
+// state that no launch reaches.
+static void run_forced(Checker *c, const ThreadBlock *b, u32 active)
+{
+    c->forced++;
+    run_block(c, b, active);
+    c->forced--;
+    forget(c, b, active);
+}
+
 static void run_if(Checker *c, const ThreadOp *op, u32 active)
 {
     Lanes p;
-    fetch(c, &op->opnd[0], RC_PRED, &p);
+    p = *fetch(c, &op->opnd[0], RC_PRED, &p);
     u32 yes = 0, unsure = active & ~p.known;
     for (int i = 0; i < LANES; i++)
         if (active & p.known & 1u << i && p.v[i]) yes |= 1u << i;
     u32 no = active & p.known & ~yes;
     if (op->flags & OPF_UNIFORM && yes && no)
         report(c, op, "lanes differ in a predicate that is marked uniform");
+    if (c->force && p.guess && !unsure) {
+        if (!yes) run_forced(c, &op->body, active);
+        if (!no) run_forced(c, &op->other, active);
+    }
     if (unsure) {
         forget(c, &op->body, active);
         forget(c, &op->other, active);
@@ -640,12 +696,19 @@ static void run_if(Checker *c, const ThreadOp *op, u32 active)
 static void run_for(Checker *c, const ThreadOp *op, u32 active)
 {
     Lanes lo, hi;
-    fetch(c, &op->opnd[1], RC_B32, &lo);
-    fetch(c, &op->opnd[2], RC_B32, &hi);
+    lo = *fetch(c, &op->opnd[1], RC_B32, &lo);
+    hi = *fetch(c, &op->opnd[2], RC_B32, &hi);
     int lane = __builtin_ctz(active);
     bool known = lo.known >> lane & 1;
     if (!known) set_all(&lo, 1, true);
-    if (hi.known >> lane & 1 && known && (i32)lo.v[lane] >= (i32)hi.v[lane]) {
+    bool empty = hi.known >> lane & 1 && known && (i32)lo.v[lane] >= (i32)hi.v[lane];
+    if (empty && c->force && (lo.guess || hi.guess)) {
+        lo.guess = true;
+        store(c, &op->opnd[0], 0, &lo, active, 0);
+        run_forced(c, &op->body, active);
+        return;
+    }
+    if (empty) {
         store(c, &op->opnd[0], 0, &lo, active, 0);
         return;
     }
@@ -700,13 +763,14 @@ static void run_op(Checker *c, const ThreadOp *op, u32 active)
     u32 mask = active, unsure = 0;
     if (op->guard.kind != OPD_NONE) {
         Lanes p;
-        fetch(c, &op->guard, RC_PRED, &p);
+        p = *fetch(c, &op->guard, RC_PRED, &p);
         for (int i = 0; i < LANES; i++)
             if (!(p.known >> i & 1) || !p.v[i]) mask &= ~(1u << i);
         unsure = active & ~p.known;
+        if (c->force && p.guess && !mask && op->nmem) mask = active & p.known;
     }
     if (op->op == OP_EXIT) {
-        c->dead |= mask;
+        if (!c->forced) c->dead |= mask;
         return;
     }
     if (op->nmem && mask) compare_mems(c, op, mask);
@@ -775,8 +839,12 @@ bool thread_check_addresses(const ThreadModule *m, const ThreadFn *fn, Diag *d)
     }
     c.reg = ARENA_ARRAY(m->arena, Lanes, elements);
     collect_names(&c);
-    for (c.sample = 0; c.sample < SAMPLES; c.sample++) {
-        for (c.warp = 0; c.warp < fn->threads / 32; c.warp++) {
+    for (int pass = 0; pass < PASSES; pass++) {
+        c.sample = pass % SAMPLES;
+        c.force = pass >= SAMPLES;
+        // All warps once; then one of four, since what the launch decides is equal for all.
+        int step = pass ? 4 : 1, warps = fn->threads / 32;
+        for (c.warp = MIN(pass, warps - 1); c.warp < warps; c.warp += step) {
             memset(c.reg, 0, sizeof(Lanes) * (size_t)elements);
             c.dead = 0;
             c.loads = 0;
