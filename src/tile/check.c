@@ -15,10 +15,11 @@ typedef struct {
     const TileModule *m;
     const TileFn *fn;
     const TileKernel *k;
-    Map *bound;          // variable -> non-NULL while it is bound
-    const TileOp *apply; // the apply around us
-    const TileOp *op;    // for messages
-    int level;           // innermost parallel
+    Map *bound;              // variable -> non-NULL while it is bound
+    const TileOp *apply;     // the apply around us
+    const TileOp *op;        // for messages
+    const TileOp *broken_op; // the last one that broke a rule: one message each
+    int level;               // innermost parallel
     int depth;
     bool ok;
 } Checker;
@@ -26,13 +27,15 @@ typedef struct {
 static void broken(Checker *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void broken(Checker *c, const char *fmt, ...)
 {
+    c->ok = false;
+    if (c->op && c->op == c->broken_op) return;
+    c->broken_op = c->op;
     va_list ap;
     va_start(ap, fmt);
     char *text = arena_vprintf(c->m->arena, fmt, ap);
     va_end(ap);
     diag_error(c->m->diag, c->op ? c->op->loc : c->k->loc, NULL, "tile IR: %s: %s: %s", c->k->name,
                c->op && c->op->op < TOP_COUNT ? tile_op[c->op->op].name : "declarations", text);
-    c->ok = false;
 }
 
 // ---- expressions -------------------------------------------------------------------------------
@@ -75,11 +78,11 @@ static bool is_positive(const Expr *e)
 
 // ---- views -------------------------------------------------------------------------------------
 
-static void check_view(Checker *c, const TileView *v, const char *what)
+static bool check_view(Checker *c, const TileView *v, const char *what)
 {
     if (v->buffer < 0 || v->buffer >= c->k->buffers.n) {
         broken(c, "%s names no buffer", what);
-        return;
+        return false;
     }
     const TileBuffer *b = &c->k->buffers.at[v->buffer];
     if (v->slot) {
@@ -91,7 +94,7 @@ static void check_view(Checker *c, const TileView *v, const char *what)
     }
     if (v->rank < 0 || v->rank > b->rank) {
         broken(c, "%s has rank %d, its buffer %d", what, v->rank, b->rank);
-        return;
+        return false;
     }
     for (int d = 0; d < b->rank; d++) {
         index_expr(c, v->origin[d], "an origin");
@@ -101,6 +104,7 @@ static void check_view(Checker *c, const TileView *v, const char *what)
     for (int i = 0; i < v->rank; i++)
         if (v->dim[i] >= b->rank || (i && v->dim[i] <= v->dim[i - 1]))
             broken(c, "%s keeps dimensions in no ascending order", what);
+    return true;
 }
 
 static void check_element(Checker *c, const TileView *v)
@@ -273,9 +277,7 @@ static void unbind(Checker *c, const char *name)
 
 static void check_copy(Checker *c, const TileOp *o)
 {
-    check_view(c, &o->dst, "the destination");
-    check_view(c, &o->src, "the source");
-    if (!c->ok) return;
+    if (!check_view(c, &o->dst, "the destination") || !check_view(c, &o->src, "the source")) return;
     const TileBuffer *d = &c->k->buffers.at[o->dst.buffer], *s = &c->k->buffers.at[o->src.buffer];
     if (d->type != s->type)
         broken(c, "a copy from %s to %s", dtype_name[s->type], dtype_name[d->type]);
@@ -304,12 +306,7 @@ static void check_operand(Checker *c, const TileOperand *o, bool is_a, i64 *rows
         *rows = f->dim[0], *cols = f->dim[1], *type = f->type;
         return;
     }
-    bool before = c->ok;
-    c->ok = true;
-    check_view(c, &o->view, "an operand");
-    bool fine = c->ok;
-    c->ok = c->ok && before;
-    if (!fine) return;
+    if (!check_view(c, &o->view, "an operand")) return;
     const TileBuffer *b = &c->k->buffers.at[o->view.buffer];
     if (b->kind != TB_SHARED || o->view.rank != 2) {
         broken(c, "an operand that is no shared tile of rank 2");
@@ -401,8 +398,9 @@ static void check_apply(Checker *c, const TileOp *o)
 static void check_mma_store(Checker *c, const TileOp *o)
 {
     i64 rows, cols;
-    check_view(c, &o->dst, "the destination");
-    if (!check_frag(c, o->frag, o->frag_slot, "the source") || !c->ok) return;
+    if (!check_view(c, &o->dst, "the destination") ||
+        !check_frag(c, o->frag, o->frag_slot, "the source"))
+        return;
     const TileFrag *f = &c->k->frags.at[o->frag];
     if (f->rank != 2 || o->dst.rank != 2 || !expr_is_const(o->dst.extent[o->dst.dim[0]], &rows) ||
         !expr_is_const(o->dst.extent[o->dst.dim[1]], &cols) || rows != f->dim[0] ||

@@ -13,6 +13,7 @@ typedef struct {
     TileModule *m;
     u16 file;
     const char *at, *end;             // what is left; *end is a NUL
+    const char *word;                 // start of the last word taken
     const char *counted, *line_start; // newlines before `counted` are in `line`
     u32 line;
     TileKernel *k;
@@ -43,11 +44,26 @@ static bool fail(Reader *r, const char *required)
     return false;
 }
 
+// The last word was none that may stand there.
+static bool fail_word(Reader *r, const char *required)
+{
+    if (!r->failed && r->word) r->at = r->word;
+    return fail(r, required);
+}
+
 // ---- words -----------------------------------------------------------------------------------
 
+// Blanks and comments. The lines of the launch plan, `//@`, are no comments.
 static void skip_blanks(Reader *r)
 {
-    while (r->at < r->end && (unsigned char)*r->at <= ' ') r->at++;
+    while (r->at < r->end) {
+        if ((unsigned char)*r->at <= ' ')
+            r->at++;
+        else if (r->at[0] == '/' && r->at[1] == '/' && r->at[2] != '@')
+            while (r->at < r->end && *r->at != '\n') r->at++;
+        else
+            break;
+    }
 }
 
 static bool is_word(char c)
@@ -73,6 +89,7 @@ static const char *take_word(Reader *r, const char *required)
         fail(r, required);
         return NULL;
     }
+    r->word = r->at;
     r->at += n;
     return w;
 }
@@ -113,7 +130,7 @@ static i64 take_int(Reader *r)
     if (!w) return 0;
     char *end;
     long long v = strtoll(w, &end, 10);
-    if (*end) fail(r, "a whole number");
+    if (*end) fail_word(r, "a whole number");
     return v;
 }
 
@@ -145,7 +162,7 @@ static DType take_type(Reader *r)
 {
     const char *w = take_word(r, "a type");
     int t = w ? dtype_by_name(w) : -1;
-    if (t < 0) fail(r, "a type");
+    if (t < 0) fail_word(r, "a type");
     return t < 0 ? DT_F32 : (DType)t;
 }
 
@@ -154,7 +171,7 @@ static int take_choice(Reader *r, const char *const *name, int n, const char *re
     const char *w = take_word(r, required);
     for (int i = 0; w && i < n; i++)
         if (strcmp(name[i], w) == 0) return i;
-    fail(r, required);
+    fail_word(r, required);
     return 0;
 }
 
@@ -163,7 +180,7 @@ static SmemLayout take_layout(Reader *r)
     const char *w = take_word(r, "a shared layout");
     for (int i = 0; w && i < SL_COUNT; i++)
         if (strcmp(smem_layout[i].name, w) == 0) return (SmemLayout)i;
-    fail(r, "a shared layout");
+    fail_word(r, "a shared layout");
     return SL_ROW;
 }
 
@@ -197,7 +214,7 @@ static void take_frag(Reader *r, int *frag, int *slot)
 {
     *frag = find_frag(r->k, take_word(r, "a fragment"));
     if (*frag < 0) {
-        fail(r, "a declared fragment");
+        fail_word(r, "a declared fragment");
         *frag = 0;
         return;
     }
@@ -219,7 +236,7 @@ static TileView take_view(Reader *r)
     if (try_word(r, "none")) return v;
     v.buffer = find_buffer(r->k, take_word(r, "a buffer"));
     if (v.buffer < 0) {
-        fail(r, "a declared buffer");
+        fail_word(r, "a declared buffer");
         return v;
     }
     if (try_word(r, "slot")) {
@@ -279,7 +296,7 @@ static void take_typed(Reader *r, TExpr *x, const char *word)
     const char *dot = strrchr(word, '.');
     int type = dot ? dtype_by_name(dot + 1) : -1;
     if (type < 0) {
-        fail(r, "a scalar expression");
+        fail_word(r, "a scalar expression");
         return;
     }
     x->type = (DType)type;
@@ -307,7 +324,7 @@ static void take_typed(Reader *r, TExpr *x, const char *word)
             take_args(r, x, tile_math[i].args);
             return;
         }
-        fail(r, "a scalar expression");
+        fail_word(r, "a scalar expression");
     }
 }
 
@@ -324,7 +341,7 @@ static const TExpr *take_texpr(Reader *r)
         x->kind = TX_SCALAR;
         x->scalar = find_scalar(r->k, take_word(r, "a scalar"));
         if (x->scalar < 0)
-            fail(r, "a declared scalar");
+            fail_word(r, "a declared scalar");
         else
             x->type = r->k->scalars.at[x->scalar].type;
     } else if (try_word(r, "frag")) {
@@ -364,7 +381,7 @@ static int take_future(Reader *r)
     const char *w = take_word(r, "a future");
     for (int i = 0; w && i < r->k->futures.n; i++)
         if (r->k->futures.at[i] == w) return i;
-    fail(r, "a declared future");
+    fail_word(r, "a declared future");
     return -1;
 }
 
@@ -407,7 +424,7 @@ static void take_field(Reader *r, TileOp *o, char letter)
     case 'g': take_frag(r, &o->frag2, &o->frag2_slot); break;
     case 'k':
         o->scalar = find_scalar(r->k, take_word(r, "a scalar"));
-        if (o->scalar < 0) fail(r, "a declared scalar");
+        if (o->scalar < 0) fail_word(r, "a declared scalar");
         break;
     case 'e': o->future = take_future(r); break;
     case 'a': take_operand(r, &o->a); break;
@@ -453,7 +470,7 @@ static void take_block(Reader *r, TileBlock *b)
         int opcode = 0;
         while (w && opcode < TOP_COUNT && strcmp(tile_op[opcode].name, w) != 0) opcode++;
         if (!w || opcode == TOP_COUNT || b->n > MAX_ITEMS) {
-            fail(r, "an operation or '}'");
+            fail_word(r, "an operation or '}'");
             break;
         }
         TileOp *o = new_op(r, opcode);
@@ -572,7 +589,7 @@ static Plan *take_plan(Reader *r)
         const char *stop = memchr(s, '\n', (size_t)(r->end - s));
         stop = stop ? stop + 1 : r->end;
         bool plan = (size_t)(r->end - line) >= prefix && !strncmp(line, TILE_PLAN_PREFIX, prefix);
-        bool blank = line == stop - 1 && *line == '\n';
+        bool blank = (line == stop - 1 && *line == '\n') || (!plan && !strncmp(line, "//", 2));
         if (!plan && !blank) break;
         if (plan) end = stop;
         s = stop;

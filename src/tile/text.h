@@ -23,7 +23,7 @@
 // A view is `BUFFER [slot (EXPR)] [ORIGIN : EXTENT : LIMIT, ...]`; `!` before an origin says that
 // the view dropped this dimension. Scalars are in prefix form: `float.f32 0.5`, `int.s32 (EXPR)`,
 // `scalar %x`, `frag NAME [slot N] at(0, 1)`, `elem.bf16 VIEW`, `add.f32(A, B)`, `cast.bf16(A)`,
-// `bitcast.s32(A)`.
+// `bitcast.s32(A)`. A comment runs from `//` to the end of the line (not behind a bare EXPR).
 #ifndef BATON_TILE_TEXT_H
 #define BATON_TILE_TEXT_H
 
