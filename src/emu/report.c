@@ -190,6 +190,24 @@ void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *
 
 // ---- deadlock ------------------------------------------------------------------------------------
 
+// Lists where the program arrives at a barrier: who would have had to come.
+static void arrivals_text(const ThreadBlock *block, i32 buffer, const ThreadOp *role, int *n, Buf *out)
+{
+    for (int i = 0; i < block->n; i++) {
+        const ThreadOp *op = block->at[i];
+        if (op->op == OP_ROLE) role = op;
+        bool arrives = op->op == OP_MBAR_ARRIVE || op->op == OP_MBAR_ARRIVE_EXPECT ||
+                       op->op == OP_CPASYNC_ARRIVE;
+        if (arrives && op->nmem && op->mem[0].buffer == buffer && ++*n <= 4) {
+            buf_printf(out, "%s line %u", *n == 1 ? "; arrivals stand at" : ",", op->loc.line);
+            if (role) buf_printf(out, " (warps %d..%d)", role->imm, role->imm + role->n - 1);
+        }
+        arrivals_text(&op->body, buffer, role, n, out);
+        arrivals_text(&op->other, buffer, role, n, out);
+        if (op->op == OP_ROLE) role = NULL;
+    }
+}
+
 static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
 {
     switch (w->wait) {
@@ -202,6 +220,9 @@ static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
         if (b->expected || b->landed)
             buf_printf(out, ", %llu bytes expected, %llu landed", (unsigned long long)b->expected,
                        (unsigned long long)b->landed);
+        int n = 0;
+        arrivals_text(&c->run->fn->body, b->buffer, NULL, &n, out);
+        if (!n) buf_puts(out, "; nothing in the program arrives there");
         break;
     }
     case WAIT_NAMED: {

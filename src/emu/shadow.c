@@ -179,7 +179,7 @@ static const struct {
 static void generation_text(const EmuAccess *read, const EmuAccess *write, Buf *out)
 {
     if (write->kind != ACC_BULK_LOAD) return;
-    buf_printf(out, "; the read expects generation %u, the load brings generation %u", read->gen,
+    buf_printf(out, ";\n    the read expects generation %u, the load brings generation %u", read->gen,
                write->phase);
     if (write->phase == read->gen + 1)
         buf_puts(out, ": a late read would return the next generation of the same slot");
@@ -203,10 +203,10 @@ static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry 
     emu_access_text(c, e.access, e.lane, &other);
     if (o == ORD_UNBOUND) generation_text(p, x, &extra);
     if (overlap) {
-        buf_puts(&extra, "; there it is ");
+        buf_puts(&extra, ";\n    there it is ");
         emu_place_shared(c, p->buffer, offset, &extra);
     }
-    emu_hazard(w, op, lane, kind, rule, e.access, "%s %s after %s; %s%s", verb[x->kind], place.s,
+    emu_hazard(w, op, lane, kind, rule, e.access, "%s %s after %s;\n    %s%s", verb[x->kind], place.s,
                other.s, order_text[o].why, extra.s ? extra.s : "");
     buf_free(&place);
     buf_free(&other);

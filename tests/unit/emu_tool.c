@@ -3,6 +3,8 @@
 //   emu_tool FILE...          prints one line per failure and "N passed, N failed"
 //   emu_tool -v FILE...       prints every report (round-robin schedule) as well
 //   emu_tool -t FILE...       prints the seconds of each round-robin run
+//   emu_tool -f N FILE...     runs N damaged copies of each kernel instead: no expectation, but the
+//                             emulator must come back
 //
 // A file holds cases; "# case: NAME" starts one (a file without is one case). Comments of a case:
 //   # grid: 2 1 1
@@ -63,7 +65,7 @@ typedef struct {
     i64 grid[3], steps;
 } Case;
 
-static int passed, failed, verbose, timing;
+static int passed, failed, verbose, timing, damaged;
 
 static void complain(const Case *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void complain(const Case *c, const char *fmt, ...)
@@ -383,6 +385,97 @@ static void run_case(Case *c, const char *text, size_t n)
     arena_free(a);
 }
 
+// ---- damaged programs ----------------------------------------------------------------------------
+
+static u32 next_random(u64 *state, u32 n)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return n ? (u32)((*state >> 33) % n) : 0;
+}
+
+static void damage_operand(Operand *o, const ThreadFn *fn, u64 *r)
+{
+    switch (next_random(r, 6)) {
+    case 0: o->base += (i64)next_random(r, 64) - 32; break;
+    case 1: o->base = (i64)next_random(r, 1u << 20) - (1 << 19); break;
+    case 2: o->reg = (i32)next_random(r, (u32)fn->regs.n + 1) - 1; break;
+    case 3: o->count = (u16)next_random(r, 70); break;
+    case 4: o->kind = (u8)next_random(r, 6); break;
+    default: o->negate = !o->negate; break;
+    }
+}
+
+static void damage_op(ThreadOp *op, const ThreadFn *fn, u64 *r)
+{
+    switch (next_random(r, 9)) {
+    case 0: op->n = (u16)next_random(r, 300); break;
+    case 1: op->flags ^= (u16)(1u << next_random(r, 4)); break;
+    case 2: op->type = (u8)next_random(r, TT_COUNT); break;
+    case 3: op->type2 = (u8)next_random(r, TT_COUNT); break;
+    case 4: op->op = (u8)next_random(r, OP_FOR); break;
+    case 5: op->imm = (i32)next_random(r, 40) - 2; break;
+    case 6:
+        op->guard = opd_reg((int)next_random(r, (u32)fn->regs.n), 0);
+        break;
+    case 7:
+        if (op->nmem) op->mem[next_random(r, (u32)op->nmem)].buffer = (int)next_random(r, (u32)fn->buffers.n + 1);
+        break;
+    default:
+        if (op->nopnd) damage_operand(&op->opnd[next_random(r, (u32)op->nopnd)], fn, r);
+        break;
+    }
+}
+
+static void damage_block(ThreadBlock *b, const ThreadFn *fn, u64 *r)
+{
+    if (!b->n) return;
+    u32 i = next_random(r, (u32)b->n);
+    ThreadOp *op = b->at[i];
+    if (next_random(r, 3) && op->body.n) {
+        damage_block(op->other.n && next_random(r, 2) ? &op->other : &op->body, fn, r);
+        return;
+    }
+    switch (next_random(r, 4)) {
+    case 0: // delete
+        memmove(&b->at[i], &b->at[i + 1], sizeof b->at[0] * (size_t)(b->n - (int)i - 1));
+        b->n--;
+        break;
+    case 1: { // exchange
+        u32 k = next_random(r, (u32)b->n);
+        b->at[i] = b->at[k];
+        b->at[k] = op;
+        break;
+    }
+    default: damage_op(op, fn, r); break;
+    }
+}
+
+static void run_damaged(Case *c, const char *text, size_t n)
+{
+    for (int i = 0; i < damaged; i++) {
+        Arena *a = arena_new(0);
+        Diag *d = diag_new(a);
+        u16 file = diag_add_file(d, c->file, text, n);
+        ThreadModule *m = thread_read(a, expr_pool_new(a, intern_new(a)), d, file, text, n);
+        EmuArg args[3 * MAX_ARGS] = {0};
+        u64 r = (u64)i * 0x9e3779b97f4a7c15ull + n;
+        if (m && m->fns.n && bind(c, m->fns.at[0], args)) {
+            ThreadFn *fn = m->fns.at[0];
+            for (u32 k = next_random(&r, 4) + 1; k; k--) damage_block(&fn->body, fn, &r);
+            EmuLaunch l = {.fn = fn, .mod = m, .args = args, .schedule = (EmuSchedule)(i % 3), .seed = (u64)i,
+                           .hazards = i % 7 != 0, .step_limit = 20000};
+            memcpy(l.grid, c->grid, sizeof l.grid);
+            EmuReport *report = emu_run(a, &l);
+            Buf out = {0};
+            emu_report_print(report, d, &out);
+            buf_free(&out);
+        }
+        arena_free(a);
+    }
+    passed++;
+    for (int i = 0; i < c->tensors; i++) free(c->tensor[i].data);
+}
+
 // ---- files ---------------------------------------------------------------------------------------
 
 // Runs the case whose lines are [start, end); the lines before it become empty, so that places fit.
@@ -408,7 +501,7 @@ static void run_part(const char *file, const char *text, const char *start, cons
         s = stop + 1;
     }
     buf_write(&part, start, (size_t)(end - start));
-    if (any) run_case(c, part.s, part.n);
+    if (any) (damaged ? run_damaged : run_case)(c, part.s, part.n);
     buf_free(&part);
     free(c);
 }
@@ -437,6 +530,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "-v")) verbose = 1;
         else if (!strcmp(argv[i], "-t")) timing = 1;
+        else if (!strcmp(argv[i], "-f") && i + 1 < argc) damaged = atoi(argv[++i]);
         else run_file(argv[i]);
     }
     printf("%d passed, %d failed\n", passed, failed);
