@@ -17,5 +17,7 @@ bool tile_from_ast(TileModule *m, const AstFile *f, const char *entry);
 // ---- infer.c: gives every fragment its register layout, and checks that shared operands of matrix
 // products have a swizzled layout. Errors go to m->diag; true when there is none.
 bool tile_infer_layouts(TileModule *m);
+// ---- partial.c: partial sums of vectors are not read as complete ones. Called by the above.
+bool tile_check_partial(TileModule *m);
 
 #endif

@@ -280,5 +280,5 @@ bool tile_infer_layouts(TileModule *m)
             check_block(&f, NULL, &kernel->body);
         }
     }
-    return diag_errors(m->diag) == before;
+    return diag_errors(m->diag) == before && tile_check_partial(m);
 }

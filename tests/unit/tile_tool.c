@@ -2,8 +2,8 @@
 //
 //   tile_tool print FILE    reads and prints the module
 //   tile_tool check FILE    reads and checks it; prints "clean"
-//   tile_tool layouts FILE  reads, infers the layouts of fragments, checks, prints
-//   tile_tool fuse FILE     reads, makes multiply-adds, checks, prints
+//   tile_tool layouts FILE  reads, checks, infers the layouts of fragments, checks, prints
+//   tile_tool fuse FILE     reads, checks, makes multiply-adds, checks, prints
 //   tile_tool trip FILE     reads, prints, reads that: fails unless both print the same
 //
 // Errors of the program go to standard error, exit status 2; a wrong call or file is status 1.
@@ -38,9 +38,11 @@ static bool round_trip(Tool *t, const Buf *first)
 
 static bool run(Tool *t, const char *what, TileModule *m, Buf *out)
 {
+    bool plain = strcmp(what, "print") == 0 || strcmp(what, "trip") == 0;
+    if (!plain && !tile_check(m)) return false;
     if (strcmp(what, "layouts") == 0 && !tile_infer_layouts(m)) return false;
     if (strcmp(what, "fuse") == 0 && !tile_fuse(m)) return false;
-    if (strcmp(what, "print") != 0 && strcmp(what, "trip") != 0 && !tile_check(m)) return false;
+    if (!plain && !tile_check(m)) return false;
     if (strcmp(what, "check") == 0)
         buf_puts(out, "clean\n");
     else
