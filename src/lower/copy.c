@@ -455,37 +455,52 @@ static bool choose_tma(Lower *l, const TileOp *op)
     return true;
 }
 
-bool lower_copy_by_tma(Lower *l, const TileOp *op)
+static const int async_widths[] = {16, 8, 4}, store_widths[] = {16, 8, 4, 2, 1};
+
+static CopyCarrier choose_carrier(Lower *l, const TileOp *op)
 {
-    void *known = map_get(l->tma_choice, op);
-    if (!known) map_put(l->tma_choice, op, known = choose_tma(l, op) ? (void *)l : (void *)l->m);
-    return known == (void *)l;
+    Copy c;
+    if (choose_tma(l, op)) return CARRY_TMA;
+    if (l->failed || !copy_shape(l, op, &c) || c.shared != &op->dst) return CARRY_REGISTERS;
+    return widest(l, &c, async_widths, COUNT(async_widths), false) ? CARRY_CP_ASYNC : CARRY_REGISTERS;
+}
+
+CopyCarrier lower_carrier(Lower *l, const TileOp *op)
+{
+    void *known = map_get(l->carrier, op);
+    if (!known) map_put(l->carrier, op, known = (void *)(intptr_t)(choose_carrier(l, op) + 1));
+    return (CopyCarrier)((intptr_t)known - 1);
+}
+
+static void copy_by_tma(Lower *l, const Copy *c, bool in)
+{
+    const char *hint, *why = tma_refusal(l, c, &hint);
+    if (why)
+        lower_error(l, c->op->loc, hint, "%s", why);
+    else if (in)
+        tma_load(l, c);
+    else
+        tma_store(l, c);
 }
 
 void lower_op_COPY(Lower *l, const TileOp *op)
 {
-    static const int async_widths[] = {16, 8, 4}, store_widths[] = {16, 8, 4, 2, 1};
     Copy c;
-    const char *hint, *why;
     if (!copy_shape(l, op, &c)) return;
     bool in = c.shared == &op->dst;
-    if (lower_copy_by_tma(l, op)) {
-        if ((why = tma_refusal(l, &c, &hint)))
-            lower_error(l, op->loc, hint, "%s", why);
-        else if (in)
-            tma_load(l, &c);
+    int w;
+    switch (lower_carrier(l, op)) {
+    case CARRY_TMA: copy_by_tma(l, &c, in); break;
+    case CARRY_CP_ASYNC:
+        copy_in_async(l, &c, widest(l, &c, async_widths, COUNT(async_widths), false));
+        break;
+    case CARRY_REGISTERS:
+        w = widest(l, &c, store_widths, COUNT(store_widths), true);
+        if (in)
+            copy_in_registers(l, &c);
         else
-            tma_store(l, &c);
-        return;
+            copy_out(l, &c, w >= c.elem ? w : c.elem);
     }
-    int w = in ? widest(l, &c, async_widths, COUNT(async_widths), false)
-               : widest(l, &c, store_widths, COUNT(store_widths), true);
-    if (in && w)
-        copy_in_async(l, &c, w);
-    else if (in)
-        copy_in_registers(l, &c);
-    else
-        copy_out(l, &c, w >= c.elem ? w : c.elem);
 }
 
 void lower_op_WAIT(Lower *l, const TileOp *op)

@@ -16,7 +16,8 @@ enum { LOWER_MAX_BUFFERS = 64, LOWER_MAX_DEPTH = 24, LOWER_MAX_PEELED = 64 };
 enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4 };
 typedef struct {
     u8 buf[LOWER_MAX_BUFFERS]; // BUF_* per tile buffer
-    bool generic;              // generic shared accesses since the last barrier: a proxy fence is due
+    bool generic;              // generic accesses since the last barrier to a buffer that the async
+                               // proxy accesses too: a proxy fence is due
     bool cp_async;             // cp.async copies not waited for
 } SyncState;
 
@@ -73,7 +74,8 @@ struct Lower {
     int *future_mbar;          // buffer index of the barrier of a future, -1
     int *future_phase;         // its phase register
     int *pending_mbar, *pending_phase; // per tile buffer: what BUF_PENDING waits for
-    Map *tma_choice;           // per copy: goes through the TMA unit?
+    Map *carrier;              // per copy: its CopyCarrier + 1
+    bool async_buf[LOWER_MAX_BUFFERS]; // wgmma or the TMA unit accesses this shared buffer somewhere
     VEC(int) mbars;            // thread buffers of kind BUF_MBAR to initialise
 
     ApplyState apply;
@@ -126,7 +128,8 @@ int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, T
 void lower_close(Lower *l, ThreadBlock *saved, int ncache);
 // Expression of a register that counts from lo to hi; names it in expressions.
 const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi);
-bool lower_copy_by_tma(Lower *l, const TileOp *op);
+typedef enum { CARRY_TMA, CARRY_CP_ASYNC, CARRY_REGISTERS } CopyCarrier;
+CopyCarrier lower_carrier(Lower *l, const TileOp *op); // who moves the bytes of a copy
 void lower_wait_mbar(Lower *l, int buffer, int phase); // waits and turns the phase register
 
 // ---- memory.c
@@ -169,6 +172,7 @@ int lower_frag_regs(const TileFrag *f);           // machine registers of one sl
 int lower_frag(Lower *l, int frag);               // its register array
 
 // ---- sync.c
+void sync_init(Lower *l);                         // finds the buffers of the async proxy
 void sync_before(Lower *l, const TileOp *op);     // barriers that must stand before op
 void sync_after(Lower *l, const TileOp *op);
 void sync_loop(Lower *l, const TileOp *loop);     // brings l->sync to the loop's fixed point

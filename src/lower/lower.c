@@ -215,7 +215,6 @@ void lower_op_PAR(Lower *l, const TileOp *op)
     i64 ignored;
     if (!expr_is_const(e, &ignored)) e = lower_reg_expr(l, derived(l, op->var, e, count - 1));
     map_put(l->subst, op->var, (void *)(uintptr_t)e);
-    if (count > 1) vec_push(l->m->arena, &l->par_vars[level], op->var);
     bool last = inner == 1;
     if (last) l->level = (u8)level;
     lower_block(l, &op->body);
@@ -395,7 +394,7 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->future_phase = ARENA_ARRAY(a, int, k->futures.n + 1);
     l->pending_mbar = ARENA_ARRAY(a, int, k->buffers.n + 1);
     l->pending_phase = ARENA_ARRAY(a, int, k->buffers.n + 1);
-    l->tma_choice = map_new(a);
+    l->carrier = map_new(a);
     for (int i = 0; i <= k->frags.n; i++) l->frag_reg[i] = -1;
     for (int i = 0; i <= k->scalars.n; i++) l->scalar_reg[i] = -1;
     for (int i = 0; i <= k->buffers.n; i++) l->buffer[i] = -1;
@@ -493,6 +492,19 @@ static void init_mbars(Lower *l)
     lower_leave_prologue(l, m);
 }
 
+// The variables of all levels below the block, before anything asks what depends on them.
+static void find_parallel(Lower *l, const TileBlock *b)
+{
+    i64 count;
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_PAR && !(expr_is_const(op->hi, &count) && count == 1))
+            vec_push(l->m->arena, &l->par_vars[op->level], op->var);
+        find_parallel(l, &op->body);
+        find_parallel(l, &op->other);
+    }
+}
+
 static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const TileKernel *k,
                          ThreadModule *out, bool plain)
 {
@@ -510,6 +522,8 @@ static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const 
     symbol_ranges(l);
     block_variables(l);
     for (int i = 0; i < k->scalars.n; i++) lower_scalar(l, i);
+    find_parallel(l, &k->body);
+    sync_init(l);
     lower_block(l, &k->body);
     init_mbars(l);
     place_shared(l);

@@ -4,8 +4,8 @@
 // the meaning. The lowering keeps, per shared buffer, whether it was read or written since the last
 // barrier, and puts a barrier before an operation only where it would overtake one of those: a read
 // of what others wrote, a write over what others read or wrote. Before the barrier each thread
-// waits for its own cp.async copies and, if it touched shared memory by ordinary accesses, fences the
-// generic against the async proxy (wgmma and the TMA unit read and write through the latter).
+// waits for its own cp.async copies and fences the generic against the async proxy, if it made
+// ordinary accesses to a buffer that wgmma or the TMA unit, which use the latter, access too.
 //
 // Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier, and
 // not before the first operation that needs the data. Loops are brought to a fixed point first: the state at their head covers what the end of the body left.
@@ -15,22 +15,21 @@
 
 typedef struct {
     u8 buf[LOWER_MAX_BUFFERS]; // BUF_READ / BUF_WRITTEN by this operation
-    bool generic;              // by ordinary loads and stores
+    bool generic[LOWER_MAX_BUFFERS]; // by ordinary loads and stores (cp.async among them)
     bool cp_async;
 } Access;
 
-static void touch(Lower *l, Access *a, int buffer, u8 how)
+static void touch(Lower *l, Access *a, int buffer, u8 how, bool generic)
 {
-    if (buffer >= 0 && l->k->buffers.at[buffer].kind == TB_SHARED) a->buf[buffer] |= how;
+    if (buffer < 0 || l->k->buffers.at[buffer].kind != TB_SHARED) return;
+    a->buf[buffer] |= how;
+    a->generic[buffer] |= generic;
 }
 
 static void touch_value(Lower *l, Access *a, const TExpr *e)
 {
     if (!e) return;
-    if (e->kind == TX_ELEM && l->k->buffers.at[e->view->buffer].kind == TB_SHARED) {
-        touch(l, a, e->view->buffer, BUF_READ);
-        a->generic = true;
-    }
+    if (e->kind == TX_ELEM) touch(l, a, e->view->buffer, BUF_READ, true);
     touch_value(l, a, e->a);
     touch_value(l, a, e->b);
     touch_value(l, a, e->c);
@@ -40,28 +39,21 @@ static void touch_block(Lower *l, Access *a, const TileBlock *b);
 
 static void touch_op(Lower *l, Access *a, const TileOp *op)
 {
-    bool shared_dst = false;
     switch ((TileOpcode)op->op) {
     case TOP_COPY: {
-        bool tma = lower_copy_by_tma(l, op);
-        touch(l, a, op->src.buffer, BUF_READ);
-        touch(l, a, op->dst.buffer, BUF_WRITTEN);
-        shared_dst = l->k->buffers.at[op->dst.buffer].kind == TB_SHARED;
-        if (!tma) a->generic = true;
-        if (!tma && shared_dst) a->cp_async = true;
+        CopyCarrier by = lower_carrier(l, op);
+        touch(l, a, op->src.buffer, BUF_READ, by != CARRY_TMA);
+        touch(l, a, op->dst.buffer, BUF_WRITTEN, by != CARRY_TMA);
+        a->cp_async |= by == CARRY_CP_ASYNC;
         return;
     }
     case TOP_MMA:
-        if (op->a.frag < 0) touch(l, a, op->a.view.buffer, BUF_READ);
-        touch(l, a, op->b.view.buffer, BUF_READ);
+        if (op->a.frag < 0) touch(l, a, op->a.view.buffer, BUF_READ, false);
+        touch(l, a, op->b.view.buffer, BUF_READ, false);
         return;
-    case TOP_MMA_STORE:
-        touch(l, a, op->dst.buffer, BUF_WRITTEN);
-        a->generic |= l->k->buffers.at[op->dst.buffer].kind == TB_SHARED;
-        return;
+    case TOP_MMA_STORE: touch(l, a, op->dst.buffer, BUF_WRITTEN, true); return;
     case TOP_STORE:
-        touch(l, a, op->elem.buffer, BUF_WRITTEN);
-        a->generic |= l->k->buffers.at[op->elem.buffer].kind == TB_SHARED;
+        touch(l, a, op->elem.buffer, BUF_WRITTEN, true);
         touch_value(l, a, op->value);
         return;
     default:
@@ -105,7 +97,7 @@ void sync_barrier(Lower *l)
             thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
             thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
         }
-        if (l->sync.cp_async || l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+        if (l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
         EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
     }
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= BUF_PENDING; // no barrier ends a load
@@ -152,15 +144,32 @@ void sync_after(Lower *l, const TileOp *op)
 {
     if (l->apply.op || l->uniform_depth) return;
     Access a = access_of(l, op);
-    bool tma_in = op->op == TOP_COPY && lower_copy_by_tma(l, op);
+    bool tma_in = op->op == TOP_COPY && lower_carrier(l, op) == CARRY_TMA;
     for (int i = 0; i < l->k->buffers.n; i++) {
         // What the TMA unit wrote is seen by whoever waited for it.
         l->sync.buf[i] |= tma_in ? a.buf[i] & BUF_READ : a.buf[i];
         if (tma_in && op->future < 0 && (a.buf[i] & BUF_WRITTEN)) l->sync.buf[i] |= BUF_PENDING;
     }
-    l->sync.generic |= a.generic;
+    for (int i = 0; i < l->k->buffers.n; i++) l->sync.generic |= a.generic[i] && l->async_buf[i];
     l->sync.cp_async |= a.cp_async;
 }
+
+static void find_async(Lower *l, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        bool tma = op->op == TOP_COPY && lower_carrier(l, op) == CARRY_TMA;
+        if (tma) l->async_buf[op->src.buffer] = l->async_buf[op->dst.buffer] = true;
+        if (op->op == TOP_MMA) {
+            if (op->a.frag < 0) l->async_buf[op->a.view.buffer] = true;
+            l->async_buf[op->b.view.buffer] = true;
+        }
+        find_async(l, &op->body);
+        find_async(l, &op->other);
+    }
+}
+
+void sync_init(Lower *l) { find_async(l, &l->k->body); }
 
 void sync_merge(SyncState *a, const SyncState *b)
 {
