@@ -110,7 +110,7 @@ def cli_test(build, path, scratch):
     env_path = f"{build}:{os.environ['PATH']}"
     for block in blocks:
         command, *rest = block.splitlines()
-        script = f"export PATH='{env_path}' T='{scratch}'\n{command}"
+        script = f"export PATH='{env_path}' BUILD='{build}' T='{scratch}'\n{command}"
         got, output = execute(["sh", "-c", script])
         take = lambda c: [line[2:] for line in rest if line.startswith(c + " ")]
         wanted = int((take("?") or ["0"])[0])

@@ -2,10 +2,10 @@
 // files and from the contract; extents from symbols; contents from generators and files.
 #include "run.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const size_t MAX_ARRAY = (size_t)1 << 40; // bytes
 
@@ -301,8 +301,34 @@ static u8 *new_block(Run *r, const RunArray *a)
     return b;
 }
 
+// Bytes of memory that this process may use: the machine's, or less where a container is limited.
+static double memory_limit(void)
+{
+    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), limit;
+    FILE *f = fopen("/sys/fs/cgroup/memory.max", "r");
+    if (f && fscanf(f, "%lf", &limit) == 1 && limit > 0 && limit < have) have = limit;
+    if (f) fclose(f);
+    return have;
+}
+
+// Refuses a job that this machine's memory cannot hold, before it starts to swap: blocks and results
+// here, and the device's copy when the device is the emulator (assumed).
+static bool fits_memory(Run *r)
+{
+    double need = 0, have = memory_limit();
+    for (int i = 0; i < r->plan->params.n; i++) {
+        const RunArray *a = &r->array[i];
+        need += (double)a->bytes * (2 + a->param->out + (a->param->out && r->options->seeds > 1));
+    }
+    if (need < 0.9 * have) return true;
+    diag_error(r->diag, (Loc){0}, "smaller sizes", "this job needs %s of memory, the machine has %s",
+               cli_bytes(r->arena, need), cli_bytes(r->arena, have));
+    return false;
+}
+
 bool run_fill_arrays(Run *r)
 {
+    if (!fits_memory(r)) return false;
     for (int i = 0; i < r->plan->params.n; i++) {
         RunArray *a = &r->array[i];
         const PlanParam *p = a->param;

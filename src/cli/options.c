@@ -76,7 +76,7 @@ int cli_next(CliArgs *a, const char **value)
             return CLI_BAD;
         }
         if (o->value && !rest) {
-            if (a->at >= a->argc) {
+            if (a->at >= a->argc || strncmp(a->argv[a->at], "--", 2) == 0) {
                 diag_error(a->diag, (Loc){0}, NULL, "%s needs a value: %s%s%s", o->name, o->name,
                            is_long ? "=" : " ", o->value);
                 return CLI_BAD;

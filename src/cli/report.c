@@ -98,8 +98,10 @@ static void report_launch(const Run *r, Buf *out)
         if (s->kind != STEP_KERNEL) continue;
         const RtKernelLaunch *k = &s->kernel;
         label(out, "launch");
-        buf_printf(out, "%s: %u x %u x %u blocks of %d threads, %.1f KB of shared memory", k->name,
-                   k->grid[0], k->grid[1], k->grid[2], k->block, (double)k->smem_bytes / 1024);
+        buf_printf(out, "%s: %u x %u x %u blocks of %d threads", k->name, k->grid[0], k->grid[1],
+                   k->grid[2], k->block);
+        if (k->smem_bytes)
+            buf_printf(out, ", %.1f KB of shared memory", (double)k->smem_bytes / 1024);
         RtKernelInfo info;
         RtError e = {0};
         if (rt_kernel_info(r->module, k->name, &info, &e) == BATON_OK && info.registers >= 0) {
@@ -168,7 +170,7 @@ static void report_result(const Run *r, Buf *out)
         element(r->checked, f->first_nan, out);
         buf_putc(out, '\n');
     }
-    if (f->worst_at < 0) return;
+    if (f->worst_at < 0 || isinf(f->worst)) return;
     buf_printf(out, "%12sworst error %.2g", "", f->worst);
     if (f->worst > 0) {
         buf_puts(out, " at ");
