@@ -102,9 +102,9 @@ EMU_VECTOR EmuResult emu_op_MULWIDE(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// Division by zero gives all ones, the remainder then is the dividend; no trap on any input.
+// Division by zero gives all ones, and so does its remainder (as on an H200); no trap on any input.
 static i64 divide_signed(i64 a, i64 b) { return b == 0 ? -1 : b == -1 ? (i64)(0 - (u64)a) : a / b; }
-static i64 modulo_signed(i64 a, i64 b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+static i64 modulo_signed(i64 a, i64 b) { return b == 0 ? -1 : b == -1 ? 0 : a % b; }
 
 EmuResult emu_op_DIV(EmuWarp *w, const EmuOp *op, u32 mask)
 {
@@ -128,21 +128,22 @@ EmuResult emu_op_REM(EmuWarp *w, const EmuOp *op, u32 mask)
     if (is_wide(op->type)) {
         A64; B64;
         if (is_signed(op->type)) OUT64((u64)modulo_signed((i64)a[i], (i64)b[i]));
-        else OUT64(b[i] ? a[i] % b[i] : a[i]);
+        else OUT64(b[i] ? a[i] % b[i] : ~0ull);
     } else {
         A32; B32;
         if (is_signed(op->type)) OUT32((u32)modulo_signed((i32)a[i], (i32)b[i]));
-        else OUT32(b[i] ? a[i] % b[i] : a[i]);
+        else OUT32(b[i] ? a[i] % b[i] : ~0u);
     }
     return RUN_NEXT;
 }
 
-// The larger one; a NaN gives way; +0 is larger than -0.
+// The larger one; a NaN gives way, two make the canonical one; +0 is larger than -0.
 static inline u32 max_bits(float a, float b)
 {
     u32 x = f32_bits(a), y = f32_bits(b), r = a > b ? x : y;
     r = a == b ? x & y : r;
     r = b != b ? x : r;
+    y = b != b ? 0x7fffffffu : y;
     return a != a ? y : r;
 }
 
@@ -151,6 +152,7 @@ static inline u32 min_bits(float a, float b)
     u32 x = f32_bits(a), y = f32_bits(b), r = a < b ? x : y;
     r = a == b ? x | y : r;
     r = b != b ? x : r;
+    y = b != b ? 0x7fffffffu : y;
     return a != a ? y : r;
 }
 
@@ -419,6 +421,7 @@ static u64 bits_of(u8 type, u8 from, Number n, bool toward_zero)
     float f = n.is_float ? n.f : int_to_float(n.i, from);
     switch (type) {
     case TT_F32:
+        if (from == TT_BF16) return f32_bits(f); // the same bits, moved: a NaN keeps its payload
         if (!n.is_float || from != TT_F32) return float_bits(f);
         return float_bits(toward_zero ? truncf(f) : f);
     case TT_TF32: return tf32_from_f32(f);

@@ -73,6 +73,7 @@ static i64 row_address(const Box *b, const i32 *coord, u32 row, u32 *low, u32 *h
     return at;
 }
 
+// A chunk of a narrow row may land anywhere in the row's span, so whole spans must be in the buffer.
 static u32 swizzled(const Box *b, u32 offset)
 {
     u32 a = offset + EMU_SMEM_BASE;
@@ -243,7 +244,7 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     if (!box_legal(w, op, arg, coord, lane)) return;
     EmuBar *b = emu_bar_use(w, op, &o[3 + op->n], 1, lane);
     Box box = box_of(&arg->tmap);
-    u32 smem = emu_shared_offset(w, op, o, 0, lane, (box.rows - 1) * box.pitch + box.inner, 128);
+    u32 smem = emu_shared_offset(w, op, o, 0, lane, box.rows * box.pitch, 128);
     if (!b || smem == UINT32_MAX) return;
     u32 bar = (u32)(b - c->bar);
     if (c->run->hazards && emu_clock_of(w, lane)->phases[bar] < b->phase) {
@@ -290,8 +291,7 @@ static void issue_store(EmuWarp *w, const EmuOp *op, int lane)
     for (int i = 0; i < op->n && i < TMA_MAX_RANK; i++) coord[i] = (i32)emu_reg(w, &o[1 + i])[lane];
     if (!box_legal(w, op, arg, coord, lane)) return;
     Box box = box_of(&arg->tmap);
-    u32 smem = emu_shared_offset(w, op, &o[1 + op->n], 0, lane, (box.rows - 1) * box.pitch + box.inner,
-                                 128);
+    u32 smem = emu_shared_offset(w, op, &o[1 + op->n], 0, lane, box.rows * box.pitch, 128);
     if (smem == UINT32_MAX) return;
     EmuEffect *e = effect_new(c, w, op, FX_BULK_STORE, lane);
     e->smem = smem;

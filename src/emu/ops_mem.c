@@ -178,6 +178,11 @@ void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 by
 
 static void load_lane(EmuWarp *w, const EmuOpnd *o, u32 elem, int lane, const u8 *from)
 {
+    if (elem == 4) {
+        u32 *r = emu_reg(w, o) + lane;
+        for (u32 k = 0; k < o->count; k++) memcpy(r + k * EMU_LANES, from + 4 * k, 4);
+        return;
+    }
     for (u32 k = 0; k < o->count; k++) {
         EmuOpnd r = *o;
         r.unit += k * (o->class == RC_B64 ? 2 : 1);
@@ -190,6 +195,11 @@ static void load_lane(EmuWarp *w, const EmuOpnd *o, u32 elem, int lane, const u8
 
 static void store_lane(EmuWarp *w, const EmuOpnd *o, u32 elem, int lane, u8 *to)
 {
+    if (elem == 4) {
+        const u32 *r = emu_reg(w, o) + lane;
+        for (u32 k = 0; k < o->count; k++) memcpy(to + 4 * k, r + k * EMU_LANES, 4);
+        return;
+    }
     for (u32 k = 0; k < o->count; k++) {
         EmuOpnd r = *o;
         r.unit += k * (o->class == RC_B64 ? 2 : 1);

@@ -493,7 +493,7 @@ static const char *unfit(const EmuLaunch *l)
         return "a CTA has at most 232,448 bytes of shared memory";
     if (fn->cluster > 1) return "not supported yet: clusters";
     for (int i = 0; i < 3; i++)
-        if (l->grid[i] < 0 || l->grid[i] > INT32_MAX) return "a grid extent is out of range";
+        if (l->grid[i] < 0 || l->grid[i] > (i ? 65535 : INT32_MAX)) return "a grid extent is out of range";
     for (int i = 0; i < fn->buffers.n; i++) {
         const ThreadBuffer *b = &fn->buffers.at[i];
         if (b->kind == BUF_GLOBAL) continue;
