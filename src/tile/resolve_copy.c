@@ -110,9 +110,28 @@ static bool check_shapes(Resolve *r, const Transfer *t)
     return true;
 }
 
+static int view_level(const Resolve *r, const TileView *v)
+{
+    int level = resolve_expr_level(r, v->slot);
+    for (int d = 0; d < r->k->buffers.at[v->buffer].rank; d++)
+        level = MAX(level, resolve_expr_level(r, v->origin[d]));
+    return level;
+}
+
+// Parts of the block that bring different tiles need different places for them.
+static bool check_places(Resolve *r, const Transfer *t)
+{
+    int from = view_level(r, &t->src.view), to = view_level(r, &t->dst.view);
+    if (!t->dst_shared || from == LEVEL_BLOCK || to != LEVEL_BLOCK) return true;
+    resolve_error(r, t->s->loc, "index the destination with the same variable, such as `x[g]`",
+                  "every '%s' brings its own tile into the one place '%s'", tile_level_name[from],
+                  r->k->buffers.at[t->dst.view.buffer].name);
+    return false;
+}
+
 static bool check_tma(Resolve *r, const Transfer *t)
 {
-    const Value *g = t->src_shared ? &t->dst : &t->src, *s = t->src_shared ? &t->src : &t->dst;
+    const Value *g = t->src_shared ? &t->dst : &t->src;
     Loc loc = t->s->loc;
     i64 n = 0, bytes = dtype_bytes[g->type];
     for (int i = 0; i < g->view.rank; i++) {
@@ -141,7 +160,6 @@ static bool check_tma(Resolve *r, const Transfer *t)
                       "the source of a tma load depends on a '%s' index", tile_level_name[level]);
         return false;
     }
-    (void)s;
     return true;
 }
 
@@ -265,7 +283,8 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
         return false;
     t->src_shared = is_shared(r, &t->src);
     t->dst_shared = is_shared(r, &t->dst);
-    return check_direction(r, t) && check_shapes(r, t) && (!t->tma || check_tma(r, t));
+    return check_direction(r, t) && check_shapes(r, t) && (!t->tma || check_tma(r, t)) &&
+           check_places(r, t);
 }
 
 void resolve_copy(Resolve *r, const AstNode *s)
