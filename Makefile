@@ -78,7 +78,8 @@ run: $(B)/baton
 # A driver library without a GPU, which the runtime's tests open by its path.
 $(B)/tests/fake/libcuda.so.1: tests/unit/fake_cuda.c tests/unit/fake_cuda.h Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $<
+	@echo "  link  $@"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $< -lpthread
 
 test-programs: all $(TESTS) $(B)/tests/fake/libcuda.so.1
 
