@@ -1,9 +1,9 @@
 // ops_alu.c - the PURE operations and shuffles: values of 32 lanes at a time.
 //
 // Results are computed for all lanes into a local array (which the compiler can vectorise, since
-// nothing aliases it) and stored for the lanes of the mask. Register state is tracked by the caller.
-// Float rules are Hopper's: a NaN result is always 0x7fffffff, max and min drop a single NaN,
-// denormals are kept, mad is fused.
+// nothing aliases it) and stored for the lanes of the mask. Register state is tracked by the
+// caller. Float rules are Hopper's: a NaN result is always 0x7fffffff, max and min drop a single
+// NaN, denormals are kept, mad is fused.
 #include "approx.h"
 #include "state.h"
 
@@ -296,7 +296,7 @@ EmuResult emu_op_SQRT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- comparisons, moves ----------------------------------------------------------------------------
+// ---- comparisons, moves -------------------------------------------------------------------------
 
 #define COMPARE(v)                                          \
     do {                                                    \
@@ -365,7 +365,7 @@ EmuResult emu_op_MOV(EmuWarp *w, const EmuOp *op, u32 mask)
 
 EmuResult emu_op_LDPARAM(EmuWarp *w, const EmuOp *op, u32 mask) { return emu_op_MOV(w, op, mask); }
 
-// ---- conversions -----------------------------------------------------------------------------------
+// ---- conversions --------------------------------------------------------------------------------
 
 // A scalar between two types: an exact integer, or a float.
 typedef struct {
@@ -519,7 +519,7 @@ EmuResult emu_op_UNPACK(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- shuffles --------------------------------------------------------------------------------------
+// ---- shuffles -----------------------------------------------------------------------------------
 
 EmuResult emu_op_SHFL(EmuWarp *w, const EmuOp *op, u32 mask)
 {
