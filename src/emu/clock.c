@@ -1,9 +1,9 @@
 // clock.c - happens-before: what an agent knows of the accesses of all others.
 //
-// A release copies an agent's knowledge into a barrier, an acquire joins it back. Every warp has one
-// clock that all its lanes share, and a second one for the lanes that acquired alone since the last
-// barrier of the warp (a producer's elected lane, typically). Epochs advance at every release and
-// fence, so "before the release" is a comparison of numbers.
+// A release copies an agent's knowledge into a barrier, an acquire joins it back. Every warp has
+// one clock that all its lanes share, and a second one for the lanes that acquired alone since the
+// last barrier of the warp (a producer's elected lane, typically). Epochs advance at every release
+// and fence, so "before the release" is a comparison of numbers.
 #include "state.h"
 
 #include <string.h>

@@ -50,7 +50,8 @@ static u32 constant_unit(Decoder *d, u64 bits, u8 class)
         if (wide(class) && i % 2) word = (u32)(bits >> 32);
         vec_push(d->a, &d->constants, word);
     }
-    if (!wide(class)) map_put(d->known, (const void *)(uintptr_t)key, (void *)(uintptr_t)(unit + 1));
+    if (!wide(class))
+        map_put(d->known, (const void *)(uintptr_t)key, (void *)(uintptr_t)(unit + 1));
     return unit;
 }
 
@@ -70,7 +71,8 @@ static u64 param_bits(const EmuArg *arg, u8 kind)
     }
 }
 
-static bool decode_operand(Decoder *d, const ThreadOp *op, const Operand *from, u8 class, EmuOpnd *to)
+static bool decode_operand(Decoder *d, const ThreadOp *op, const Operand *from, u8 class,
+                           EmuOpnd *to)
 {
     i64 index = from->base;
     for (int i = 0; i < from->nterms; i++) {
@@ -98,12 +100,14 @@ static bool decode_operand(Decoder *d, const ThreadOp *op, const Operand *from, 
         to->class = RC_F32;
         return true;
     case OPD_SREG:
-        if (from->reg < 0 || from->reg >= SR_COUNT) return refuse(d, op, "unknown special register");
+        if (from->reg < 0 || from->reg >= SR_COUNT)
+            return refuse(d, op, "unknown special register");
         to->unit = d->special + (u32)from->reg;
         to->class = RC_B32;
         return true;
     case OPD_PARAM: {
-        if (from->reg < 0 || from->reg >= d->fn->params.n) return refuse(d, op, "unknown parameter");
+        if (from->reg < 0 || from->reg >= d->fn->params.n)
+            return refuse(d, op, "unknown parameter");
         u8 kind = d->fn->params.at[from->reg].kind;
         to->imm = from->reg;
         to->class = param_class(kind);
@@ -221,7 +225,8 @@ static bool decode_region(Decoder *d, const ThreadOp *op)
     if (!decode_op(d, op, &head)) return false;
     int operands = op->op == OP_FOR ? 4 : op->op == OP_IF ? 1 : 0;
     if (op->nopnd != operands) return refuse(d, op, "wrong number of operands");
-    if (op->op == OP_FOR && (head.o[0].kind != OPD_REG || head.o[3].kind != OPD_IMM || head.o[3].imm < 1))
+    if (op->op == OP_FOR &&
+        (head.o[0].kind != OPD_REG || head.o[3].kind != OPD_IMM || head.o[3].imm < 1))
         return refuse(d, op, "a loop needs a register and a positive constant step");
     d->loops += op->op == OP_FOR;
     if (++d->depth >= EMU_IF_DEPTH || d->loops >= EMU_LOOP_DEPTH)

@@ -1,17 +1,18 @@
 // ops_async.c - copies that run beside the program: bulk tensor loads and stores, cp.async.
 //
-// A copy is checked and noted in shadow memory when it is issued; its bytes move at a point that the
-// scheduler chooses: a load between its issue and the moment nothing else can run, a store's read up
-// to the wait of its thread, cp.async likewise.
+// A copy is checked and noted in shadow memory when it is issued; its bytes move at a point that
+// the scheduler chooses: a load between its issue and the moment nothing else can run, a store's
+// read up to the wait of its thread, cp.async likewise.
 #include "state.h"
 
 #include <string.h>
 
 #define LANES for (int i = 0; i < EMU_LANES; i++)
 
-// ---- the pool ------------------------------------------------------------------------------------
+// ---- the pool -----------------------------------------------------------------------------------
 
-static EmuEffect *effect_new(EmuCta *c, const EmuWarp *w, const EmuOp *op, EmuEffectKind kind, int lane)
+static EmuEffect *effect_new(EmuCta *c, const EmuWarp *w, const EmuOp *op, EmuEffectKind kind,
+                             int lane)
 {
     EmuEffect *e = c->fx_free;
     if (e) c->fx_free = e->next;
@@ -39,7 +40,7 @@ static void effect_free(EmuCta *c, EmuEffect **link)
     c->fx_free = e;
 }
 
-// ---- boxes of a tensor map -------------------------------------------------------------------------
+// ---- boxes of a tensor map ----------------------------------------------------------------------
 
 typedef struct {
     const TensorMap *m;
@@ -73,7 +74,8 @@ static i64 row_address(const Box *b, const i32 *coord, u32 row, u32 *low, u32 *h
     return at;
 }
 
-// A chunk of a narrow row may land anywhere in the row's span, so whole spans must be in the buffer.
+// A chunk of a narrow row may land anywhere in the row's span, so whole spans must be in the
+// buffer.
 static u32 swizzled(const Box *b, u32 offset)
 {
     u32 a = offset + EMU_SMEM_BASE;
@@ -112,20 +114,23 @@ static bool box_legal(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 
         return false;
     }
     if (m->rank != op->n) {
-        emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0, "%u coordinates for a tensor map of rank %d", op->n,
-                   m->rank);
+        emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0, "%u coordinates for a tensor map of rank %d",
+                   op->n, m->rank);
         return false;
     }
     if ((i64)coord[0] * dtype_bytes[m->type] % 16) {
-        emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0,
-                   "the innermost coordinate %d of %s is not a multiple of 16 bytes: the launch would"
-                   " die", coord[0], dtype_name[m->type]);
+        emu_hazard(
+            w, op, lane, HZ_ILLEGAL, NULL, 0,
+            "the innermost coordinate %d of %s is not a multiple of 16 bytes: the launch would"
+            " die",
+            coord[0], dtype_name[m->type]);
         return false;
     }
     for (int i = 0; i < m->rank && op->op == OP_TMA_STORE; i++)
         if (coord[i] < 0) {
             emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0,
-                       "a bulk store with the negative coordinate %d: the launch would die", coord[i]);
+                       "a bulk store with the negative coordinate %d: the launch would die",
+                       coord[i]);
             return false;
         }
     return true;
@@ -139,7 +144,8 @@ static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
     } else {
         for (u32 r = 0; r < b.rows; r++)
             for (u32 k = 0; k < b.inner; k += 16)
-                emu_touch(w, e->access, swizzled(&b, e->smem + r * b.pitch + k), 16, e->lane, write, true);
+                emu_touch(w, e->access, swizzled(&b, e->smem + r * b.pitch + k), 16, e->lane, write,
+                          true);
     }
     EmuRun *run = w->cta->run;
     for (u32 r = 0; r < b.rows; r++) {
@@ -148,8 +154,8 @@ static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
         if (high <= low) continue;
         if (at + low < 0 || at + high > (i64)e->arg->tmap_bytes) {
             emu_hazard(w, e->op, e->lane, HZ_BOUNDS, NULL, 0,
-                       "the box touches bytes %lld .. %lld of a tensor of %zu bytes", (long long)(at + low),
-                       (long long)(at + high - 1), e->arg->tmap_bytes);
+                       "the box touches bytes %lld .. %lld of a tensor of %zu bytes",
+                       (long long)(at + low), (long long)(at + high - 1), e->arg->tmap_bytes);
             return;
         }
         if (run->hazards && run->owner[run->tensor[param]])
@@ -158,13 +164,14 @@ static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
     }
 }
 
-// ---- loads -----------------------------------------------------------------------------------------
+// ---- loads --------------------------------------------------------------------------------------
 
 // Registers whose load has not bound yet and whose value nobody has used get what lies there now.
 static void late_reads(EmuCta *c, u32 low, u32 high)
 {
     EmuSchedule s = c->run->launch->schedule;
-    if (s == SCHED_ROUND_ROBIN || !c->run->hazards || !emu_chance(c, s == SCHED_RANDOM ? 128 : 224)) return;
+    if (s == SCHED_ROUND_ROBIN || !c->run->hazards || !emu_chance(c, s == SCHED_RANDOM ? 128 : 224))
+        return;
     for (int i = 0; i < c->warps; i++) {
         EmuWarp *w = &c->warp[i];
         for (u64 rest = w->live & ~w->used; rest; rest &= rest - 1) {
@@ -250,9 +257,10 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     if (c->run->hazards && emu_clock_of(w, lane)->phases[bar] < b->phase) {
         Buf name = {0};
         emu_bar_text(c, bar, &name);
-        emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0, "the bulk load's bytes count for phase %u of"
-                   " mbarrier %s, but its issuer has not observed that phase %u completed", b->phase,
-                   name.s, b->phase - 1);
+        emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0,
+                   "the bulk load's bytes count for phase %u of"
+                   " mbarrier %s, but its issuer has not observed that phase %u completed",
+                   b->phase, name.s, b->phase - 1);
         buf_free(&name);
     }
     EmuEffect *e = effect_new(c, w, op, FX_BULK_LOAD, lane);
@@ -280,7 +288,7 @@ EmuResult emu_op_TMA_LOAD(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_YIELD;
 }
 
-// ---- stores ----------------------------------------------------------------------------------------
+// ---- stores -------------------------------------------------------------------------------------
 
 static void issue_store(EmuWarp *w, const EmuOp *op, int lane)
 {
@@ -353,7 +361,7 @@ EmuResult emu_op_BULK_WAIT_READ(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- cp.async --------------------------------------------------------------------------------------
+// ---- cp.async -----------------------------------------------------------------------------------
 
 static void cpasync_lane(EmuWarp *w, const EmuOp *op, EmuEffect *e, int lane)
 {
@@ -361,7 +369,8 @@ static void cpasync_lane(EmuWarp *w, const EmuOp *op, EmuEffect *e, int lane)
     u32 bytes = emu_reg(w, &o[4])[lane];
     int param;
     if (bytes > op->n) {
-        emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0, "cp.async of %u bytes out of %u", bytes, op->n);
+        emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0, "cp.async of %u bytes out of %u", bytes,
+                   op->n);
         return;
     }
     u32 dst = emu_shared_offset(w, op, o, 0, lane, op->n, op->n);
@@ -371,8 +380,10 @@ static void cpasync_lane(EmuWarp *w, const EmuOp *op, EmuEffect *e, int lane)
         from = emu_global(w, op, emu_address(w, &o[2], lane), 1, lane, bytes, 1, &param);
         if (!from) return;
         if ((uintptr_t)from % op->n)
-            emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0, "cp.async from an address that is not a multiple"
-                       " of %u bytes", op->n);
+            emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0,
+                       "cp.async from an address that is not a multiple"
+                       " of %u bytes",
+                       op->n);
         emu_global_note(w, op, param, from, bytes, UINT32_MAX, lane, false, false);
     }
     e->lanes |= 1u << lane;
@@ -386,7 +397,8 @@ EmuResult emu_op_CPASYNC(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     EmuCta *c = w->cta;
     if (op->n != 4 && op->n != 8 && op->n != 16) {
-        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, 0, "cp.async copies 4, 8 or 16 bytes, not %u", op->n);
+        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, 0, "cp.async copies 4, 8 or 16 bytes, not %u",
+                   op->n);
         return RUN_NEXT;
     }
     if (c->run->hazards) {
@@ -453,7 +465,7 @@ EmuResult emu_op_CPASYNC_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
 
 void emu_cpasync_complete(EmuWarp *w, u32 lanes, u32 keep) { cpasync_wait(w, lanes, keep, true); }
 
-// ---- the end of threads ------------------------------------------------------------------------------
+// ---- the end of threads -------------------------------------------------------------------------
 
 void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes)
 {

@@ -17,7 +17,7 @@ static u32 type_bytes(u8 type)
     }
 }
 
-// ---- addresses --------------------------------------------------------------------------------
+// ---- addresses ----------------------------------------------------------------------------------
 
 static u32 bad_shared(EmuWarp *w, const EmuOp *op, int mem, int lane, u64 address, u32 bytes,
                       u32 align)
@@ -29,13 +29,15 @@ static u32 bad_shared(EmuWarp *w, const EmuOp *op, int mem, int lane, u64 addres
         return UINT32_MAX;
     }
     const EmuRun *r = w->cta->run;
-    const char *name = mem < op->src->nmem ? r->fn->buffers.at[op->src->mem[mem].buffer].name : NULL;
+    const char *name =
+        mem < op->src->nmem ? r->fn->buffers.at[op->src->mem[mem].buffer].name : NULL;
     EmuSpan s = {0, w->cta->smem_bytes};
     if (name) s = r->span[op->src->mem[mem].buffer];
-    emu_hazard(w, op, lane, HZ_BOUNDS, NULL, 0,
-               "shared bytes %lld .. %lld leave %s%s, which lies at %u .. %u (offsets in the arena)",
-               (long long)address - EMU_SMEM_BASE, (long long)address - EMU_SMEM_BASE + bytes - 1,
-               name ? "buffer " : "the arena", name ? name : "", s.low, s.high - 1);
+    emu_hazard(
+        w, op, lane, HZ_BOUNDS, NULL, 0,
+        "shared bytes %lld .. %lld leave %s%s, which lies at %u .. %u (offsets in the arena)",
+        (long long)address - EMU_SMEM_BASE, (long long)address - EMU_SMEM_BASE + bytes - 1,
+        name ? "buffer " : "the arena", name ? name : "", s.low, s.high - 1);
     return UINT32_MAX;
 }
 
@@ -66,7 +68,8 @@ u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 
     const EmuRun *r = w->cta->run;
     if (address % align) {
         emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0,
-                   "global address is %u bytes past a multiple of %u", (u32)(address % align), align);
+                   "global address is %u bytes past a multiple of %u", (u32)(address % align),
+                   align);
         return NULL;
     }
     const ThreadBuffer *b = NULL;
@@ -97,7 +100,7 @@ u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 
     return NULL;
 }
 
-// ---- who wrote global memory ---------------------------------------------------------------------
+// ---- who wrote global memory --------------------------------------------------------------------
 
 static bool global_ordered(const EmuWarp *w, const EmuOwner *o, int lane, bool async)
 {
@@ -120,10 +123,12 @@ static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, i
     const char *verb = write ? "writes" : "reads", *name = r->fn->params.at[param].name;
     if (o->cta != (u32)c->index + 1) {
         i64 other = (i64)o->cta - 1, gx = r->launch->grid[0], gy = r->launch->grid[1];
-        emu_hazard(w, op, lane, async && !write ? HZ_PROXY : HZ_RACE, async && !write ? "O14" : "O2", 0,
-                   "%s byte %lld of %s, which CTA (%lld,%lld,%lld) writes too; nothing orders two CTAs"
-                   " of one grid", verb, (long long)(p - base), name, (long long)(other % gx),
-                   (long long)(other / gx % gy), (long long)(other / gx / gy));
+        emu_hazard(
+            w, op, lane, async && !write ? HZ_PROXY : HZ_RACE, async && !write ? "O14" : "O2", 0,
+            "%s byte %lld of %s, which CTA (%lld,%lld,%lld) writes too; nothing orders two CTAs"
+            " of one grid",
+            verb, (long long)(p - base), name, (long long)(other % gx),
+            (long long)(other / gx % gy), (long long)(other / gx / gy));
         return;
     }
     Buf text = {0};
@@ -131,17 +136,21 @@ static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, i
     emu_access_text(c, other, (int)o->lane, &text);
     const EmuAccess *a = &c->access.at[other];
     if (a->kind == ACC_BULK_STORE)
-        emu_hazard(w, op, lane, HZ_BULK_STORE, "O7", other,
-                   "%s byte %lld of %s after %s; its global write is complete only after bulk.wait of"
-                   " the issuing thread", verb, (long long)(p - base), name, text.s);
+        emu_hazard(
+            w, op, lane, HZ_BULK_STORE, "O7", other,
+            "%s byte %lld of %s after %s; its global write is complete only after bulk.wait of"
+            " the issuing thread",
+            verb, (long long)(p - base), name, text.s);
     else if (async)
-        emu_hazard(w, op, lane, HZ_PROXY, "O14", other,
-                   "the bulk copy %s byte %lld of %s after %s; the proxy fence for shared memory does"
-                   " not order global memory", verb, (long long)(p - base), name, text.s);
+        emu_hazard(
+            w, op, lane, HZ_PROXY, "O14", other,
+            "the bulk copy %s byte %lld of %s after %s; the proxy fence for shared memory does"
+            " not order global memory",
+            verb, (long long)(p - base), name, text.s);
     else
         emu_hazard(w, op, lane, HZ_RACE, "O2", other,
-                   "%s byte %lld of %s after %s; nothing orders the two", verb, (long long)(p - base),
-                   name, text.s);
+                   "%s byte %lld of %s after %s; nothing orders the two", verb,
+                   (long long)(p - base), name, text.s);
     buf_free(&text);
 }
 
@@ -174,7 +183,7 @@ void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 by
     }
 }
 
-// ---- values between memory and registers ----------------------------------------------------------
+// ---- values between memory and registers --------------------------------------------------------
 
 static void load_lane(EmuWarp *w, const EmuOpnd *o, u32 elem, int lane, const u8 *from)
 {
@@ -329,7 +338,7 @@ EmuResult emu_op_STG(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- matrices of 8 x 8 x 16 bits --------------------------------------------------------------------
+// ---- matrices of 8 x 8 x 16 bits ----------------------------------------------------------------
 
 // Offsets of the 8 * n rows; lane 8i + r addresses row r of matrix i. False after a report.
 static bool matrix_rows(EmuWarp *w, const EmuOp *op, const EmuOpnd *address, const EmuOpnd *regs,
@@ -337,8 +346,8 @@ static bool matrix_rows(EmuWarp *w, const EmuOp *op, const EmuOpnd *address, con
 {
     bool good = true;
     if (regs->count != op->n || op->n > 4 || regs->class == RC_B64) {
-        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, 0, "%u matrices need %u registers of 32 bits", op->n,
-                   op->n);
+        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, 0, "%u matrices need %u registers of 32 bits",
+                   op->n, op->n);
         return false;
     }
     bool write = op->op == OP_STMATRIX;

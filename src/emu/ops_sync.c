@@ -29,7 +29,7 @@ u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes)
 
 static u32 bar_index(const EmuCta *c, const EmuBar *b) { return (u32)(b - c->bar); }
 
-// ---- mbarriers ---------------------------------------------------------------------------------
+// ---- mbarriers ----------------------------------------------------------------------------------
 
 static EmuBar *bar_at(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane)
 {
@@ -37,7 +37,8 @@ static EmuBar *bar_at(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, in
     if (offset == UINT32_MAX) return NULL;
     i32 index = w->cta->bar_at[offset / 8];
     if (index >= 0) return &w->cta->bar[index];
-    emu_hazard(w, op, lane, HZ_MBARRIER, "O8", 0, "no mbarrier is declared at arena offset %u", offset);
+    emu_hazard(w, op, lane, HZ_MBARRIER, "O8", 0, "no mbarrier is declared at arena offset %u",
+               offset);
     return NULL;
 }
 
@@ -60,14 +61,18 @@ EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int 
     const EmuClock *k = emu_clock_of(w, lane);
     bool same = a->warp == w->id && a->lane == lane;
     bool known = same || emu_covers(&k->g[a->warp], a->epoch, a->lane, a->mask);
-    bool fenced = b->fence_epoch && (same || emu_covers(&k->g[a->warp], b->fence_epoch, a->lane, a->mask));
+    bool fenced =
+        b->fence_epoch && (same || emu_covers(&k->g[a->warp], b->fence_epoch, a->lane, a->mask));
     if ((same && op->op != OP_TMA_LOAD) || (known && fenced)) return b;
     emu_bar_text(c, bar_index(c, b), &name);
-    emu_hazard(w, op, lane, HZ_MBARRIER, "O8", b->init_access, "uses mbarrier %s, initialised by warp"
-               " %u lane %u: %s", name.s, a->warp, a->lane,
-               !known ? "no barrier stands between the initialisation and this use"
-                      : "no fence.mbar.init by the initialising thread stands before the barrier that"
-                        " orders the two");
+    emu_hazard(w, op, lane, HZ_MBARRIER, "O8", b->init_access,
+               "uses mbarrier %s, initialised by warp"
+               " %u lane %u: %s",
+               name.s, a->warp, a->lane,
+               !known
+                   ? "no barrier stands between the initialisation and this use"
+                   : "no fence.mbar.init by the initialising thread stands before the barrier that"
+                     " orders the two");
     buf_free(&name);
     return b;
 }
@@ -92,7 +97,8 @@ EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
                        "initialises mbarrier %s, which is live already", name.s);
         if (count < 1 || count > (1u << 20) - 1)
             emu_hazard(w, op, i, HZ_MBARRIER, "O10", 0,
-                       "mbarrier %s gets the arrival count %u; it must be 1 to 1048575", name.s, count);
+                       "mbarrier %s gets the arrival count %u; it must be 1 to 1048575", name.s,
+                       count);
         buf_free(&name);
         EmuClock *clock = b->clock, *complete = b->complete;
         EmuBar fresh = {.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = clock,
@@ -143,10 +149,11 @@ static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
     if (b->tx > 0) return;
     Buf name = {0};
     emu_bar_text(c, bar_index(c, b), &name);
-    emu_hazard_cta(c, op, HZ_MBARRIER, "O10",
-                   "all arrivals of phase %u of mbarrier %s are in, but %llu bytes landed and %llu were"
-                   " expected: the phase cannot complete", b->phase, name.s,
-                   (unsigned long long)b->landed, (unsigned long long)b->expected);
+    emu_hazard_cta(
+        c, op, HZ_MBARRIER, "O10",
+        "all arrivals of phase %u of mbarrier %s are in, but %llu bytes landed and %llu were"
+        " expected: the phase cannot complete",
+        b->phase, name.s, (unsigned long long)b->landed, (unsigned long long)b->expected);
     buf_free(&name);
 }
 
@@ -171,10 +178,11 @@ void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expec
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         if (c->run->hazards && observed < b->phase && !blind) {
             if (!name.s) emu_bar_text(c, index, &name);
-            emu_hazard(w, op, emu_first_lane(rest), HZ_MBARRIER, "O10", 0,
-                       "arrives at phase %u of mbarrier %s (count %u) without having observed that phase"
-                       " %u completed: the arrival counts for a phase that it does not belong to",
-                       b->phase, name.s, b->count, b->phase - 1);
+            emu_hazard(
+                w, op, emu_first_lane(rest), HZ_MBARRIER, "O10", 0,
+                "arrives at phase %u of mbarrier %s (count %u) without having observed that phase"
+                " %u completed: the arrival counts for a phase that it does not belong to",
+                b->phase, name.s, b->count, b->phase - 1);
             blind = true;
         }
         b->tx += (i64)expect_each;
@@ -279,7 +287,8 @@ EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
         if (!b) continue;
         u32 parity = parities[lane] & 1;
         LANES if ((lanes >> i & 1) && (parities[i] & 1) != parity) {
-            emu_hazard(w, op, i, HZ_MBARRIER, "O10", 0, "lanes wait for different parities at once");
+            emu_hazard(w, op, i, HZ_MBARRIER, "O10", 0,
+                       "lanes wait for different parities at once");
             break;
         }
         if (hazards && !w->released) check_generation(w, op, b, lane, parity);
@@ -301,7 +310,7 @@ EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- fences --------------------------------------------------------------------------------------
+// ---- fences -------------------------------------------------------------------------------------
 
 // The lanes' writes become visible to the async proxy, their reads have bound.
 EmuResult emu_op_FENCE_PROXY(EmuWarp *w, const EmuOp *op, u32 mask)
@@ -326,7 +335,7 @@ EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- named barriers ------------------------------------------------------------------------------
+// ---- named barriers -----------------------------------------------------------------------------
 
 static void named_complete(EmuCta *c, EmuNamed *n)
 {
@@ -357,8 +366,8 @@ static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
     u32 threads = (u32)c->warps * 32;
     if (count % 32 || count < 32 || count > threads) {
         emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
-                   "barrier %u with %u threads; the count must be a multiple of 32 up to %u", id, count,
-                   threads);
+                   "barrier %u with %u threads; the count must be a multiple of 32 up to %u", id,
+                   count, threads);
         return true;
     }
     EmuNamed *n = &c->named[id];
@@ -408,7 +417,7 @@ EmuResult emu_op_BAR_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_YIELD;
 }
 
-// ---- registers -----------------------------------------------------------------------------------
+// ---- registers ----------------------------------------------------------------------------------
 
 static bool setmaxnreg_legal(EmuWarp *w, const EmuOp *op, u32 mask)
 {
@@ -430,7 +439,8 @@ EmuResult emu_op_SETMAXNREG_DEC(EmuWarp *w, const EmuOp *op, u32 mask)
     if (!setmaxnreg_legal(w, op, mask)) return RUN_NEXT;
     if (op->n > w->regs_now) {
         emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
-                   "setmaxnreg.dec to %u, but the warp has %u registers a thread", op->n, w->regs_now);
+                   "setmaxnreg.dec to %u, but the warp has %u registers a thread", op->n,
+                   w->regs_now);
         return RUN_NEXT;
     }
     w->cta->regs_used -= w->regs_now - op->n;
@@ -445,7 +455,8 @@ EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
     if (!setmaxnreg_legal(w, op, mask)) return RUN_NEXT;
     if (op->n < w->regs_now) {
         emu_hazard(w, op, -1, HZ_REGISTERS, "O12", 0,
-                   "setmaxnreg.inc to %u, but the warp has %u registers a thread", op->n, w->regs_now);
+                   "setmaxnreg.inc to %u, but the warp has %u registers a thread", op->n,
+                   w->regs_now);
         return RUN_NEXT;
     }
     if (c->regs_used - w->regs_now + op->n > c->regs_limit) {
@@ -458,7 +469,7 @@ EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- the end of a CTA -------------------------------------------------------------------------------
+// ---- the end of a CTA ---------------------------------------------------------------------------
 
 static void check_bar_end(EmuCta *c, const EmuBar *b)
 {
@@ -466,18 +477,21 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
     Buf name = {0};
     emu_bar_text(c, index, &name);
     if (b->tx)
-        emu_hazard_cta(c, NULL, HZ_MBARRIER, "O10",
-                       "the kernel ends in phase %u of mbarrier %s with %llu bytes expected and %llu"
-                       " landed", b->phase, name.s, (unsigned long long)b->expected,
-                       (unsigned long long)b->landed);
+        emu_hazard_cta(
+            c, NULL, HZ_MBARRIER, "O10",
+            "the kernel ends in phase %u of mbarrier %s with %llu bytes expected and %llu"
+            " landed",
+            b->phase, name.s, (unsigned long long)b->expected, (unsigned long long)b->landed);
     for (int i = 0; i < c->warps; i++) {
         observed = MAX(observed, c->warp[i].clock->phases[index]);
         if (c->warp[i].part_mask) observed = MAX(observed, c->warp[i].part->phases[index]);
     }
     if (observed < b->last_load_phase)
-        emu_hazard_cta(c, NULL, HZ_RACE, "O3",
-                       "the kernel ends while a bulk load may still write: nobody waited for phase %u of"
-                       " mbarrier %s", b->last_load_phase - 1, name.s);
+        emu_hazard_cta(
+            c, NULL, HZ_RACE, "O3",
+            "the kernel ends while a bulk load may still write: nobody waited for phase %u of"
+            " mbarrier %s",
+            b->last_load_phase - 1, name.s);
     buf_free(&name);
 }
 
@@ -493,10 +507,11 @@ void emu_sync_end(EmuCta *c)
     for (int i = 0; i + 3 < c->warps; i += 4)
         for (int k = 1; k < 4; k++)
             if (c->warp[i + k].regs_now != c->warp[i].regs_now) {
-                emu_hazard_cta(c, NULL, HZ_REGISTERS, "O12",
-                               "warps %d and %d of one warpgroup end with %u and %u registers a thread:"
-                               " setmaxnreg must be executed by all four", i, i + k,
-                               c->warp[i].regs_now, c->warp[i + k].regs_now);
+                emu_hazard_cta(
+                    c, NULL, HZ_REGISTERS, "O12",
+                    "warps %d and %d of one warpgroup end with %u and %u registers a thread:"
+                    " setmaxnreg must be executed by all four",
+                    i, i + k, c->warp[i].regs_now, c->warp[i + k].regs_now);
                 break;
             }
 }

@@ -37,7 +37,9 @@ static u32 chunk_address(const Desc *d, bool mn_major, u32 row, u32 c)
         else off = mn % 8 * 16 + mn / 8 * d->sbo + c * d->lbo;
     } else {
         u32 k = row, mn = 8 * c;
-        if (d->span) off = k % 8 * d->span + k / 8 * d->sbo + mn % (d->span / 2) * 2 + mn / (d->span / 2) * d->lbo;
+        if (d->span)
+            off = k % 8 * d->span + k / 8 * d->sbo + mn % (d->span / 2) * 2 +
+                  mn / (d->span / 2) * d->lbo;
         else off = k % 8 * 16 + k / 8 * d->lbo + mn / 8 * d->sbo;
     }
     u32 a = d->start + off;
@@ -56,7 +58,7 @@ static int element_type(u8 type)
     }
 }
 
-// ---- operands in shared memory -----------------------------------------------------------------------
+// ---- operands in shared memory ------------------------------------------------------------------
 
 // One operand: rows [first, first + n) of A, or columns of B.
 typedef struct {
@@ -90,9 +92,10 @@ static void touch_side(EmuWarp *w, const EmuOp *op, const Side *s, u32 access, b
             if (a < EMU_SMEM_BASE + span.low || a + 16 > EMU_SMEM_BASE + span.high) {
                 emu_hazard(w, op, -1, HZ_BOUNDS, NULL, 0,
                            "operand %c reads shared bytes %lld .. %lld; its buffer lies at %u .. %u"
-                           " (offsets in the arena)", s->mem || op->op == OP_WGMMA_RS ? 'B' : 'A',
-                           (long long)a - EMU_SMEM_BASE, (long long)a - EMU_SMEM_BASE + 15, span.low,
-                           span.high - 1);
+                           " (offsets in the arena)",
+                           s->mem || op->op == OP_WGMMA_RS ? 'B' : 'A',
+                           (long long)a - EMU_SMEM_BASE, (long long)a - EMU_SMEM_BASE + 15,
+                           span.low, span.high - 1);
                 return;
             }
             emu_touch(w, access, a - EMU_SMEM_BASE, 16, EMU_ANY_LANE, false, note);
@@ -107,11 +110,13 @@ static void gather(const EmuCta *c, const Side *s, u32 elem, u8 *out)
     for (u32 r = 0; r < side_rows(s); r++)
         for (u32 k = 0; k < side_chunks(s); k++) {
             u32 a = side_address(s, r, k);
-            const u8 *from = a >= EMU_SMEM_BASE && a + 16 <= limit ? c->smem + a - EMU_SMEM_BASE : nothing;
+            const u8 *from =
+                a >= EMU_SMEM_BASE && a + 16 <= limit ? c->smem + a - EMU_SMEM_BASE : nothing;
             if (!s->mn_major) {
                 memcpy(out + r * 32 + k * 16, from, 16);
             } else {
-                for (u32 i = 0; i < 8; i++) memcpy(out + (8 * k + i) * 32 + r * elem, from + i * elem, elem);
+                for (u32 i = 0; i < 8; i++)
+                    memcpy(out + (8 * k + i) * 32 + r * elem, from + i * elem, elem);
             }
         }
 }
@@ -126,7 +131,7 @@ static Side side_b(const EmuOp *op, u64 desc, u32 k)
     return (Side){desc_of(desc), op->flags & OPF_TRANS_B, 0, op->n, k, op->op == OP_WGMMA_SS};
 }
 
-// ---- registers ---------------------------------------------------------------------------------------
+// ---- registers ----------------------------------------------------------------------------------
 
 // Accumulator i of lane l of warp w: row 16w + l/4 + 8*(i>>1&1), column 8*(i>>2) + 2*(l%4) + (i&1).
 static void accumulators(EmuCta *c, int group, const EmuOpnd *o, u32 n, float *m, bool load)
@@ -151,11 +156,12 @@ static void gather_registers(EmuCta *c, int group, const EmuOpnd *o, u8 *out)
         for (u32 i = 0; i < 4; i++) {
             const u32 *r = c->warp[group * 4 + w].regs + (size_t)(o->unit + i) * 32;
             for (u32 l = 0; l < 32; l++)
-                memcpy(out + (16 * w + l / 4 + 8 * (i & 1)) * 32 + 4 * (l % 4) + 16 * (i >> 1), &r[l], 4);
+                memcpy(out + (16 * w + l / 4 + 8 * (i & 1)) * 32 + 4 * (l % 4) + 16 * (i >> 1),
+                       &r[l], 4);
         }
 }
 
-// ---- computing ---------------------------------------------------------------------------------------
+// ---- computing ----------------------------------------------------------------------------------
 
 // Accumulators of the running chain of products, kept as a matrix between them.
 typedef struct {
@@ -216,7 +222,7 @@ bool emu_product_any(EmuCta *c)
     return false;
 }
 
-// ---- issue ---------------------------------------------------------------------------------------------
+// ---- issue --------------------------------------------------------------------------------------
 
 static bool shape_legal(EmuWarp *w, const EmuOp *op)
 {
@@ -224,11 +230,15 @@ static bool shape_legal(EmuWarp *w, const EmuOp *op)
     bool rs = op->op == OP_WGMMA_RS;
     if (w->id / 4 >= w->cta->groups) why = "the warp belongs to no complete group of four";
     else if (op->type != TT_F32) why = "not supported yet: accumulators that are not f32";
-    else if (element_type(op->type2) < 0) why = "the operand type is none of bf16, f16, tf32, e4m3, e5m2";
+    else if (element_type(op->type2) < 0)
+        why = "the operand type is none of bf16, f16, tf32, e4m3, e5m2";
     else if (op->n < 8 || op->n > 256 || op->n % 8) why = "N must be a multiple of 8 from 8 to 256";
-    else if (op->o[0].count != op->n / 2 || op->o[0].class == RC_B64) why = "N needs N/2 accumulators";
-    else if (rs && (op->o[1].count != 4 || op->o[1].class == RC_B64)) why = "register A needs 4 registers";
-    else if ((op->flags & (OPF_TRANS_A | OPF_TRANS_B)) && op->type2 != TT_BF16 && op->type2 != TT_F16)
+    else if (op->o[0].count != op->n / 2 || op->o[0].class == RC_B64)
+        why = "N needs N/2 accumulators";
+    else if (rs && (op->o[1].count != 4 || op->o[1].class == RC_B64))
+        why = "register A needs 4 registers";
+    else if ((op->flags & (OPF_TRANS_A | OPF_TRANS_B)) && op->type2 != TT_BF16 &&
+             op->type2 != TT_F16)
         why = "only 16-bit operands can be MN-major";
     else if (rs && (op->flags & OPF_TRANS_A)) why = "register A has no major";
     if (why) emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, 0, "%s", why);
@@ -302,15 +312,17 @@ static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
     if (first) {
         EmuProduct fresh = {.op = op, .desc_a = desc_a, .desc_b = desc_b, .scale_d = scale_d};
         vec_push(c->run->arena, &g->q, fresh);
-        for (int side = rs; side < 2; side++) // in the queue first: a new record may move the others
+        for (int side = rs; side < 2;
+             side++) // in the queue first: a new record may move the others
             g->q.at[w->issued].access[side] = emu_access_new(w, ACC_WGMMA, op, EMU_ANY_LANE,
                                                              (u32)EMU_FULL, rs ? 0 : side);
     }
     EmuProduct *p = &g->q.at[w->issued++];
     if (p->op != op || p->desc_a != desc_a || p->desc_b != desc_b || p->scale_d != scale_d)
-        emu_hazard(w, op, -1, HZ_ILLEGAL, NULL, p->access[1],
-                   "the warps of a group issue different products: all four must issue the same wgmma"
-                   " with the same descriptors");
+        emu_hazard(
+            w, op, -1, HZ_ILLEGAL, NULL, p->access[1],
+            "the warps of a group issue different products: all four must issue the same wgmma"
+            " with the same descriptors");
     take_registers(w, op, scale_d);
     if (p->access[1]) check_shared(w, op, p, first);
     p->issued |= (u8)(1u << w->id % 4);
@@ -337,9 +349,10 @@ EmuResult emu_op_WGMMA_COMMIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
-// ---- wait ------------------------------------------------------------------------------------------------
+// ---- wait ---------------------------------------------------------------------------------------
 
-// Gives the registers of products [from, upto) back; those that later products still hold stay taken.
+// Gives the registers of products [from, upto) back; those that later products still hold stay
+// taken.
 static void return_registers(EmuWarp *w, u32 from, u32 upto)
 {
     for (u32 i = from; i < upto; i++) {

@@ -15,7 +15,7 @@ const char *const emu_hazard_name[HZ_COUNT] = {
 
 enum { MAX_HAZARDS = 256 };
 
-// ---- places ------------------------------------------------------------------------------------
+// ---- places -------------------------------------------------------------------------------------
 
 // Element that lies at `offset` bytes of a buffer: the inverse of the layout.
 static int coordinates(const ThreadBuffer *b, i64 offset, i64 *coord)
@@ -86,7 +86,8 @@ void emu_who(const EmuWarp *w, int lane, Buf *out)
                    (long long)w->cta->id[2]);
     buf_printf(out, "warp %d", w->id);
     if (lane >= 0 && lane < EMU_LANES) buf_printf(out, " lane %d", lane);
-    if (role && role->n > 1) buf_printf(out, " (role of warps %d..%d)", role->imm, role->imm + role->n - 1);
+    if (role && role->n > 1)
+        buf_printf(out, " (role of warps %d..%d)", role->imm, role->imm + role->n - 1);
     if (role && role->n == 1) buf_puts(out, " (its own role)");
     for (int i = 0; i < w->loops; i++)
         buf_printf(out, "%s%s=%d", i ? ", " : " at ",
@@ -96,11 +97,13 @@ void emu_who(const EmuWarp *w, int lane, Buf *out)
 
 void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out)
 {
-    static const char *const noun[] = {"an access", "the read", "the write", "the bulk load", "the wgmma read",
-                                       "the bulk store", "the cp.async"};
+    static const char *const noun[] = {"an access",     "the read",       "the write",
+                                       "the bulk load", "the wgmma read", "the bulk store",
+                                       "the cp.async"};
     const EmuAccess *a = &c->access.at[access];
     buf_puts(out, noun[a->kind]);
-    if (a->kind == ACC_WGMMA) buf_printf(out, " of warps %d..%d", a->warp / 4 * 4, a->warp / 4 * 4 + 3);
+    if (a->kind == ACC_WGMMA)
+        buf_printf(out, " of warps %d..%d", a->warp / 4 * 4, a->warp / 4 * 4 + 3);
     else buf_printf(out, " of warp %d", a->warp);
     if (lane >= 0 && lane < EMU_LANES) buf_printf(out, " lane %d", lane);
     if (a->kind == ACC_BULK_LOAD) {
@@ -114,11 +117,11 @@ void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out)
     buf_printf(out, ", iteration %u", a->iter);
 }
 
-// ---- collecting ----------------------------------------------------------------------------------
+// ---- collecting ---------------------------------------------------------------------------------
 
 // Index of the hazard in the report, or -1 when it is new; counts it when it is known.
-static bool seen(EmuRun *r, EmuHazardKind kind, const char *rule, const void *here, const void *there,
-                 i32 buffer, const char *fmt)
+static bool seen(EmuRun *r, EmuHazardKind kind, const char *rule, const void *here,
+                 const void *there, i32 buffer, const char *fmt)
 {
     struct {
         const void *rule, *here, *there, *fmt;
@@ -138,7 +141,8 @@ static bool seen(EmuRun *r, EmuHazardKind kind, const char *rule, const void *he
 static void add(EmuRun *r, EmuHazardKind kind, const char *rule, Loc loc, Loc other, Buf *text)
 {
     char *copy = arena_strndup(r->out, text->s ? text->s : "", text->n);
-    EmuHazard h = {.kind = (u8)kind, .rule = rule, .loc = loc, .other = other, .count = 1, .text = copy};
+    EmuHazard h = {
+        .kind = (u8)kind, .rule = rule, .loc = loc, .other = other, .count = 1, .text = copy};
     vec_push(r->out, &r->report->hazards, h);
     buf_free(text);
 }
@@ -167,8 +171,8 @@ void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const
     add(r, kind, rule, loc_of(op), loc_of(other), &text);
 }
 
-void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *rule, const char *fmt,
-                    ...)
+void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *rule,
+                    const char *fmt, ...)
 {
     Buf text = {0};
     va_list ap;
@@ -188,10 +192,11 @@ void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *
     add(c->run, kind, rule, loc_of(op), (Loc){0}, &text);
 }
 
-// ---- deadlock ------------------------------------------------------------------------------------
+// ---- deadlock -----------------------------------------------------------------------------------
 
 // Lists where the program arrives at a barrier: who would have had to come.
-static void arrivals_text(const ThreadBlock *block, i32 buffer, const ThreadOp *role, int *n, Buf *out)
+static void arrivals_text(const ThreadBlock *block, i32 buffer, const ThreadOp *role, int *n,
+                          Buf *out)
 {
     for (int i = 0; i < block->n; i++) {
         const ThreadOp *op = block->at[i];
@@ -227,7 +232,8 @@ static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
     }
     case WAIT_NAMED: {
         const EmuNamed *n = &c->named[w->wait_named];
-        buf_printf(out, "barrier %u: %u of %u threads have arrived", w->wait_named, n->arrived, n->expect);
+        buf_printf(out, "barrier %u: %u of %u threads have arrived", w->wait_named, n->arrived,
+                   n->expect);
         break;
     }
     case WAIT_WGMMA: {
@@ -235,7 +241,8 @@ static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
         break;
     }
     case WAIT_REGISTERS:
-        buf_printf(out, "setmaxnreg.inc to %u: %u of %u registers (per lane of all warps) are taken",
+        buf_printf(out,
+                   "setmaxnreg.inc to %u: %u of %u registers (per lane of all warps) are taken",
                    w->wait_bar, c->regs_used, c->regs_limit);
         break;
     default: buf_puts(out, "nothing"); break;
@@ -244,7 +251,8 @@ static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
 
 static bool waits_alike(const EmuWarp *a, const EmuWarp *b)
 {
-    return a->state == b->state && a->pc == b->pc && a->wait == b->wait && a->wait_bar == b->wait_bar;
+    return a->state == b->state && a->pc == b->pc && a->wait == b->wait &&
+           a->wait_bar == b->wait_bar;
 }
 
 // All warps are blocked and nothing is pending that could wake one.
@@ -276,12 +284,13 @@ void emu_deadlock(EmuCta *c)
     c->dead = true;
 }
 
-// ---- printing ------------------------------------------------------------------------------------
+// ---- printing -----------------------------------------------------------------------------------
 
 static void print_place(const Diag *files, Loc loc, Buf *out)
 {
     if (loc.line)
-        buf_printf(out, "%s:%u:%u: ", files ? diag_file_name(files, loc.file) : "?", loc.line, loc.col);
+        buf_printf(out, "%s:%u:%u: ", files ? diag_file_name(files, loc.file) : "?", loc.line,
+                   loc.col);
 }
 
 void emu_report_print(const EmuReport *r, const Diag *files, Buf *out)

@@ -14,7 +14,7 @@ EmuHandler *const emu_handler[OP_COUNT] = {
 #undef X
 };
 
-// ---- chance --------------------------------------------------------------------------------------
+// ---- chance -------------------------------------------------------------------------------------
 
 u32 emu_random(EmuCta *c, u32 n)
 {
@@ -26,7 +26,10 @@ u32 emu_random(EmuCta *c, u32 n)
     return n ? (u32)((z >> 32) * n >> 32) : 0;
 }
 
-bool emu_chance(EmuCta *c, u32 of_256) { return of_256 >= 256 || (of_256 && emu_random(c, 256) < of_256); }
+bool emu_chance(EmuCta *c, u32 of_256)
+{
+    return of_256 >= 256 || (of_256 && emu_random(c, 256) < of_256);
+}
 
 void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which)
 {
@@ -38,7 +41,7 @@ void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which)
     }
 }
 
-// ---- control -------------------------------------------------------------------------------------
+// ---- control ------------------------------------------------------------------------------------
 
 static void pin_condition(EmuWarp *w, const EmuOp *op, u32 mask)
 {
@@ -51,8 +54,8 @@ EmuResult emu_op_IF(EmuWarp *w, const EmuOp *op, u32 mask)
     u32 taken = mask & emu_pred(w, &op->o[0]);
     if ((op->flags & OPF_UNIFORM) && taken && taken != mask)
         emu_hazard(w, op, emu_first_lane(taken), HZ_ILLEGAL, NULL, 0,
-                   "the condition of a uniform if differs between lanes: %08x of %08x take it", taken,
-                   mask);
+                   "the condition of a uniform if differs between lanes: %08x of %08x take it",
+                   taken, mask);
     w->saved[w->depth] = w->mask;
     w->other[w->depth++] = mask & ~taken;
     w->mask = taken;
@@ -162,9 +165,12 @@ EmuResult emu_op_EXIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_DONE;
 }
 
-EmuResult emu_op_end(EmuWarp *w, const EmuOp *op, u32 mask) { return emu_op_EXIT(w, op, mask | w->alive); }
+EmuResult emu_op_end(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    return emu_op_EXIT(w, op, mask | w->alive);
+}
 
-// ---- a warp's turn --------------------------------------------------------------------------------
+// ---- a warp's turn ------------------------------------------------------------------------------
 
 static u32 guard_mask(EmuWarp *w, const EmuOp *op, u32 mask)
 {
@@ -206,7 +212,7 @@ static void take_turn(EmuWarp *w, i64 budget)
     if (r == RUN_DONE) w->state = WARP_DONE;
 }
 
-// ---- schedulers ------------------------------------------------------------------------------------
+// ---- schedulers ---------------------------------------------------------------------------------
 
 // Sets how likely effects run early, and the warps' priorities. The adversarial scheduler prefers
 // early overwrites and late reads, but draws its bias anew for each CTA: no single one finds all.
@@ -298,7 +304,7 @@ static void run_warps(EmuCta *c)
     }
 }
 
-// ---- one CTA --------------------------------------------------------------------------------------
+// ---- one CTA ------------------------------------------------------------------------------------
 
 static void start_warp(EmuCta *c, EmuWarp *w)
 {
@@ -324,8 +330,12 @@ static void start_warp(EmuCta *c, EmuWarp *w)
         for (int i = 0; i < EMU_LANES; i++) {
             switch (s) {
             case SR_TID: r[i] = (u32)(id * 32 + i); break;
-            case SR_CTAID_X: case SR_CTAID_Y: case SR_CTAID_Z: r[i] = (u32)c->id[s - SR_CTAID_X]; break;
-            case SR_NCTAID_X: case SR_NCTAID_Y: case SR_NCTAID_Z: r[i] = (u32)grid[s - SR_NCTAID_X]; break;
+            case SR_CTAID_X:
+            case SR_CTAID_Y:
+            case SR_CTAID_Z: r[i] = (u32)c->id[s - SR_CTAID_X]; break;
+            case SR_NCTAID_X:
+            case SR_NCTAID_Y:
+            case SR_NCTAID_Z: r[i] = (u32)grid[s - SR_NCTAID_X]; break;
             case SR_LANE: r[i] = (u32)i; break;
             case SR_SMEM: r[i] = EMU_SMEM_BASE; break;
             default: r[i] = none; break;
@@ -379,7 +389,7 @@ static void finish_cta(EmuCta *c)
     c->run->report->ctas++;
 }
 
-// ---- a run -----------------------------------------------------------------------------------------
+// ---- a run --------------------------------------------------------------------------------------
 
 static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
 {
@@ -476,7 +486,9 @@ static void new_owners(EmuRun *r)
         if ((kind != PARAM_PTR && kind != PARAM_TMAP) || !r->prog->stored_param[i]) continue;
         i32 t = r->tensor[i];
         bool map = r->fn->params.at[t].kind == PARAM_TMAP;
-        if (map) r->granule[t] = dtype_bytes[l->args[t].tmap.type] >= 4 ? 2 : dtype_bytes[l->args[t].tmap.type] / 2;
+        if (map)
+            r->granule[t] =
+                dtype_bytes[l->args[t].tmap.type] >= 4 ? 2 : dtype_bytes[l->args[t].tmap.type] / 2;
         size_t granules = ((map ? l->args[t].tmap_bytes : l->args[t].bytes) >> r->granule[t]) + 1;
         if (r->owner[t] || granules > (size_t)budget / sizeof(EmuOwner)) continue;
         budget -= (i64)(granules * sizeof(EmuOwner));
@@ -493,7 +505,8 @@ static const char *unfit(const EmuLaunch *l)
         return "a CTA has at most 232,448 bytes of shared memory";
     if (fn->cluster > 1) return "not supported yet: clusters";
     for (int i = 0; i < 3; i++)
-        if (l->grid[i] < 0 || l->grid[i] > (i ? 65535 : INT32_MAX)) return "a grid extent is out of range";
+        if (l->grid[i] < 0 || l->grid[i] > (i ? 65535 : INT32_MAX))
+            return "a grid extent is out of range";
     for (int i = 0; i < fn->buffers.n; i++) {
         const ThreadBuffer *b = &fn->buffers.at[i];
         if (b->kind == BUF_GLOBAL) continue;
@@ -507,7 +520,8 @@ static const char *unfit(const EmuLaunch *l)
 
 static void refuse(EmuRun *r, const char *why, Loc loc)
 {
-    EmuHazard h = {.kind = HZ_ILLEGAL, .loc = loc, .count = 1, .text = arena_printf(r->out, "%s", why)};
+    EmuHazard h = {
+        .kind = HZ_ILLEGAL, .loc = loc, .count = 1, .text = arena_printf(r->out, "%s", why)};
     vec_push(r->out, &r->report->hazards, h);
     r->report->ok = false;
 }

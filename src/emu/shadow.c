@@ -2,11 +2,11 @@
 //
 // A cell covers four bytes. It keeps the last write and the reads since then that are not yet known
 // to be ordered before everything that comes. Two accesses conflict when one of them writes; they
-// are fine when the later agent's clock covers the earlier access, in the way that the pair asks for:
+// are fine when the later agent's clock covers the earlier access, as the pair asks for:
 //   generic, generic      release and acquire (O1, O2), or the same thread
 //   generic write, async  a proxy fence of the writing thread before the release (O4)
-//   generic read, async write   a proxy fence of the reading thread, or the read's pinned use, before
-//                         the release (O6)
+//   generic read, async write   a proxy fence of the reading thread, or the read's pinned use,
+//                         before the release (O6)
 //   bulk load, any        the mbarrier phase was observed (O3)
 //   wgmma read, write     all four warps have waited, then released (O5)
 //   bulk store read, write      the issuing thread's wait.read, then released (O7)
@@ -16,7 +16,16 @@
 
 #include <string.h>
 
-typedef enum { ORD_OK, ORD_RACE, ORD_PROXY, ORD_UNBOUND, ORD_LOAD, ORD_WGMMA, ORD_STORE, ORD_CP } Order;
+typedef enum {
+    ORD_OK,
+    ORD_RACE,
+    ORD_PROXY,
+    ORD_UNBOUND,
+    ORD_LOAD,
+    ORD_WGMMA,
+    ORD_STORE,
+    ORD_CP
+} Order;
 
 void emu_shadow_reset(EmuCta *c)
 {
@@ -32,7 +41,7 @@ void emu_shadow_reset(EmuCta *c)
     vec_push(c->run->arena, &c->node, first);
 }
 
-// ---- records of accesses -------------------------------------------------------------------------
+// ---- records of accesses ------------------------------------------------------------------------
 
 enum { COLLECT_AT = 1 << 21 };
 
@@ -141,7 +150,8 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     case ACC_READ:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
         if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
-        if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane, p->mask))) return ORD_OK;
+        if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane, p->mask)))
+            return ORD_OK;
         return known ? ORD_UNBOUND : ORD_RACE;
     case ACC_BULK_LOAD: return k->phases[p->bar] > p->phase ? ORD_OK : ORD_LOAD;
     case ACC_WGMMA: return order_wgmma(w, p, k);
@@ -153,34 +163,40 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     }
 }
 
-// ---- reports -----------------------------------------------------------------------------------
+// ---- reports ------------------------------------------------------------------------------------
 
 static const struct {
     u8 kind;
     const char *rule, *why;
 } order_text[] = {
-    [ORD_RACE] = {HZ_RACE, "O2", "nothing orders the two: no barrier that the first releases and the"
-                                 " second acquires"},
-    [ORD_PROXY] = {HZ_PROXY, "O4", "the write is ordered, but no fence.proxy by the writing thread"
-                                   " stands between it and the release"},
-    [ORD_UNBOUND] = {HZ_UNBOUND_READ, "O6", "the slot was released before the read had bound: no"
-                                            " fence.proxy by the reading thread and no pinned use of"
-                                            " the value stands before the release"},
+    [ORD_RACE] = {HZ_RACE, "O2",
+                  "nothing orders the two: no barrier that the first releases and the"
+                  " second acquires"},
+    [ORD_PROXY] = {HZ_PROXY, "O4",
+                   "the write is ordered, but no fence.proxy by the writing thread"
+                   " stands between it and the release"},
+    [ORD_UNBOUND] = {HZ_UNBOUND_READ, "O6",
+                     "the slot was released before the read had bound: no"
+                     " fence.proxy by the reading thread and no pinned use of"
+                     " the value stands before the release"},
     [ORD_LOAD] = {HZ_RACE, "O3", "the bulk load's mbarrier phase was not waited for"},
-    [ORD_WGMMA] = {HZ_WGMMA, "O5", "the wgmma may still read its operand: not all four warps have"
-                                   " waited for it and released"},
-    [ORD_STORE] = {HZ_BULK_STORE, "O7", "the bulk store may still read its source: no bulk.wait.read"
-                                        " of the issuing thread stands before"},
-    [ORD_CP] = {HZ_RACE, "O13", "the cp.async may still write: no cp.async.wait of the issuing thread"
-                                " stands before"},
+    [ORD_WGMMA] = {HZ_WGMMA, "O5",
+                   "the wgmma may still read its operand: not all four warps have"
+                   " waited for it and released"},
+    [ORD_STORE] = {HZ_BULK_STORE, "O7",
+                   "the bulk store may still read its source: no bulk.wait.read"
+                   " of the issuing thread stands before"},
+    [ORD_CP] = {HZ_RACE, "O13",
+                "the cp.async may still write: no cp.async.wait of the issuing thread"
+                " stands before"},
 };
 
 // What the late read would get, when the overwriting load brings the next generation of the slot.
 static void generation_text(const EmuAccess *read, const EmuAccess *write, Buf *out)
 {
     if (write->kind != ACC_BULK_LOAD) return;
-    buf_printf(out, ";\n    the read expects generation %u, the load brings generation %u", read->gen,
-               write->phase);
+    buf_printf(out, ";\n    the read expects generation %u, the load brings generation %u",
+               read->gen, write->phase);
     if (write->phase == read->gen + 1)
         buf_puts(out, ": a late read would return the next generation of the same slot");
 }
@@ -206,14 +222,14 @@ static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry 
         buf_puts(&extra, ";\n    there it is ");
         emu_place_shared(c, p->buffer, offset, &extra);
     }
-    emu_hazard(w, op, lane, kind, rule, e.access, "%s %s after %s;\n    %s%s", verb[x->kind], place.s,
-               other.s, order_text[o].why, extra.s ? extra.s : "");
+    emu_hazard(w, op, lane, kind, rule, e.access, "%s %s after %s;\n    %s%s", verb[x->kind],
+               place.s, other.s, order_text[o].why, extra.s ? extra.s : "");
     buf_free(&place);
     buf_free(&other);
     buf_free(&extra);
 }
 
-// ---- one cell ------------------------------------------------------------------------------------
+// ---- one cell -----------------------------------------------------------------------------------
 
 typedef struct {
     EmuWarp *w;
@@ -261,7 +277,8 @@ static bool read_replaces(const Touch *t, EmuEntry *e)
     const EmuAccess *p = &t->c->access.at[e->access];
     if (p->kind == t->kind && p->kind == ACC_WGMMA) return p->warp / 4 == t->w->id / 4;
     if (p->kind == ACC_READ && t->kind == ACC_READ && p->warp == t->w->id) {
-        if (e->lane != t->lane && (e->access == t->access || p->epoch > t->w->clock->g[p->warp].all))
+        if (e->lane != t->lane &&
+            (e->access == t->access || p->epoch > t->w->clock->g[p->warp].all))
             e->lane = EMU_ANY_LANE;
         else
             e->lane = (u8)t->lane;

@@ -1,8 +1,8 @@
 // state.h - the inside of the emulator: the decoded program, the state of one CTA, clocks and
 // shadow memory. Only files of src/emu include it.
 //
-// Reading order: EmuOp (what runs), EmuWarp and EmuCta (on what), EmuClock (who knows what of whom),
-// EmuAccess and EmuCell (who touched which bytes). docs/machine-model.md tells the same in words.
+// Reading order: EmuOp (what runs), EmuWarp and EmuCta (on what), EmuClock (who knows what of
+// whom), EmuAccess and EmuCell (who touched which bytes). docs/machine-model.md tells the same in words.
 #ifndef BATON_EMU_STATE_H
 #define BATON_EMU_STATE_H
 
@@ -39,7 +39,7 @@ typedef struct EmuOp EmuOp;
 typedef struct EmuWarp EmuWarp;
 typedef struct EmuCta EmuCta;
 
-// ---- decoded program -----------------------------------------------------------------------------
+// ---- decoded program ----------------------------------------------------------------------------
 
 // What a handler answers: go on, wait (the operation is tried again later), give others a turn, or
 // the warp is done.
@@ -87,7 +87,7 @@ typedef struct {
 // Expands unroll regions, flattens control, resolves registers. NULL with a hazard text in *why.
 EmuProgram *emu_decode(Arena *a, const EmuLaunch *l, const char **why, Loc *where);
 
-// ---- clocks ----------------------------------------------------------------------------------
+// ---- clocks -------------------------------------------------------------------------------------
 
 // What is known of one warp's accesses: all lanes' up to epoch `all`; those of the lanes in `mask`
 // up to epoch `part` as well. An access of lane l at epoch e is covered when e <= all, or l is in
@@ -96,14 +96,14 @@ typedef struct {
     u32 all, part, mask;
 } EmuEpoch;
 
-// Knowledge of one agent: generic accesses as the generic proxy sees them (g) and as the async proxy
-// sees them (a, behind a proxy fence), and per mbarrier how many phases are known to be complete.
+// Knowledge of one agent: generic accesses as the generic proxy sees them (g) and as the async
+// proxy sees them (a, behind a proxy fence), and per mbarrier how many phases are known to be complete.
 typedef struct {
     EmuEpoch g[EMU_MAX_WARPS], a[EMU_MAX_WARPS];
     u32 phases[EMU_MAX_BARS];
 } EmuClock;
 
-// ---- accesses and shadow memory ----------------------------------------------------------------
+// ---- accesses and shadow memory -----------------------------------------------------------------
 
 typedef enum {
     ACC_NONE,
@@ -150,7 +150,7 @@ typedef struct {
     u32 next;
 } EmuNode;
 
-// ---- asynchronous effects ----------------------------------------------------------------------
+// ---- asynchronous effects -----------------------------------------------------------------------
 
 typedef enum { FX_BULK_LOAD, FX_BULK_STORE, FX_CPASYNC } EmuEffectKind;
 typedef struct EmuEffect EmuEffect;
@@ -195,7 +195,7 @@ typedef struct {
     u64 taint;                 // unbound loads in the A registers: bound by the wait
 } EmuFlight;
 
-// ---- warps and the CTA ----------------------------------------------------------------------------
+// ---- warps and the CTA --------------------------------------------------------------------------
 
 // State of a register unit. `init` has a bit per written lane; units of accumulators in flight are
 // cleared, so that one test finds both uninitialised and early reads.
@@ -244,7 +244,7 @@ struct EmuWarp {
     EmuClock *clock, *part;
     u32 part_mask;
     // unbound loads
-    u64 live, clean, used;     // tokens alive; never used since the last sweep; read by any operation
+    u64 live, clean, used;     // tokens alive; fresh since the last sweep; read by any op
     EmuToken *token;
     // cp.async and bulk groups per lane
     u32 cp_group[EMU_LANES], bulk_group[EMU_LANES]; // serial of the open group
@@ -347,7 +347,7 @@ struct EmuRun {
 THREAD_OPS(X)
 #undef X
 
-// ---- run.c ------------------------------------------------------------------------------------
+// ---- run.c --------------------------------------------------------------------------------------
 extern EmuHandler *const emu_handler[OP_COUNT];
 EmuHandler emu_op_else, emu_op_endif, emu_op_next, emu_op_end;
 u32 emu_random(EmuCta *c, u32 n);              // 0 .. n-1
@@ -377,7 +377,7 @@ void emu_write_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask);
 void emu_pin(EmuWarp *w, u64 taint);           // binds loads now
 int emu_token_new(EmuWarp *w, u32 access);     // token that the loaded registers carry
 
-// ---- clock.c -----------------------------------------------------------------------------------
+// ---- clock.c ------------------------------------------------------------------------------------
 void emu_clock_join(const EmuCta *c, EmuClock *to, const EmuClock *from);
 void emu_release(EmuWarp *w, u32 mask, EmuClock *into);
 void emu_acquire(EmuWarp *w, u32 mask, const EmuClock *from);
@@ -395,16 +395,16 @@ static inline bool emu_covers(const EmuEpoch *c, u32 epoch, u32 lane, u32 lanes)
     return lane < EMU_LANES ? (c->mask >> lane & 1) : !(lanes & ~c->mask);
 }
 
-// ---- shadow.c: who touched which bytes -----------------------------------------------------------
+// ---- shadow.c: who touched which bytes ----------------------------------------------------------
 u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u32 mask, int mem);
 // Checks an access of `bytes` at a shared offset against all earlier ones and notes it. `lane` is
 // EMU_ANY_LANE for the whole warp. `note` false: check only (the access is noted already).
 void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note);
 void emu_shadow_reset(EmuCta *c);
 
-// ---- ops_mem.c --------------------------------------------------------------------------------
-// Arena offset of a lane's shared address (o[0] base, o[1] byte offset), or UINT32_MAX after a report
-// when it is misaligned or outside the buffer that MemRef `mem` names.
+// ---- ops_mem.c ----------------------------------------------------------------------------------
+// Arena offset of a lane's shared address (o[0] base, o[1] byte offset), or UINT32_MAX after a
+// report when it is misaligned or outside the buffer that MemRef `mem` names.
 u32 emu_shared_offset(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane, u32 bytes,
                       u32 align);
 // Host address of a lane's global access, or NULL after a report. *param: the tensor it is in.
@@ -419,13 +419,13 @@ static inline u64 emu_address(EmuWarp *w, const EmuOpnd *o, int lane)
     return base + (u64)o[1].imm;
 }
 
-// ---- ops_async.c -------------------------------------------------------------------------------
+// ---- ops_async.c --------------------------------------------------------------------------------
 void emu_effect_run(EmuCta *c, EmuEffect *e);  // performs it and removes it from the pool
 bool emu_effect_any(EmuCta *c);                // performs one of them; false when none is pending
 void emu_cpasync_complete(EmuWarp *w, u32 lanes, u32 keep); // all but the newest `keep` groups
 void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes); // lanes exit: what they left unwaited
 
-// ---- ops_sync.c --------------------------------------------------------------------------------
+// ---- ops_sync.c ---------------------------------------------------------------------------------
 EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane);
 void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each);
 void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op);
@@ -433,13 +433,13 @@ u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes); // lanes that sha
 bool emu_converged(EmuWarp *w, const EmuOp *op, u32 mask);     // false after a report
 void emu_sync_end(EmuCta *c);                  // the CTA is over: what is left undone
 
-// ---- ops_wgmma.c -------------------------------------------------------------------------------
+// ---- ops_wgmma.c --------------------------------------------------------------------------------
 bool emu_product_any(EmuCta *c);               // performs one product that all four warps issued
 void emu_product_end(EmuWarp *w, const EmuOp *op);
 
-// ---- report.c ----------------------------------------------------------------------------------
-// Reports a hazard at an operation of a warp. `rule` is like "O6" or NULL; `access` is the other one
-// (0: none). The place (warp, lane, iteration) is put before the text. Equal hazards are counted.
+// ---- report.c -----------------------------------------------------------------------------------
+// Reports a hazard at an operation of a warp. `rule` is like "O6" or NULL; `access` is the other
+// one (0: none). The place (warp, lane, iteration) is put before the text. Equal hazards are counted.
 void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const char *rule,
                 u32 access, const char *fmt, ...) PRINTF_LIKE(7, 8);
 void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *rule,

@@ -25,7 +25,14 @@ const TExpr *value_tree(Resolve *r, const Value *v, Loc loc)
     if (v->x && v->x->type == v->type) return v->x;
     TExpr *x = ARENA_NEW(r->arena, TExpr);
     *x = (TExpr){.kind = TX_INDEX, .type = v->type, .loc = loc, .index = v->index};
-    return x;
+    if (v->type != DT_BOOL) return x;
+    // Bools of the tile IR are comparisons.
+    TExpr *zero = ARENA_NEW(r->arena, TExpr), *truth = ARENA_NEW(r->arena, TExpr);
+    x->type = DT_S32;
+    *zero = (TExpr){.kind = TX_INDEX, .type = DT_S32, .loc = loc, .index = expr_const(r->x, 0)};
+    *truth = (TExpr){
+        .kind = TX_MATH, .math = TM_NE, .type = DT_BOOL, .loc = loc, .a = x, .b = zero};
+    return truth;
 }
 
 const char *value_describe(Resolve *r, const Value *v)

@@ -35,15 +35,27 @@ static void freeze_view(Resolve *r, TileView *v, const char *name, Loc loc)
     }
 }
 
+enum { KEEP_NODES = 64 };
+
+// Nodes of a tree, at most `most` of them counted.
+static int tree_size(const TExpr *x, int most)
+{
+    if (!x || most <= 0) return 0;
+    int n = 1;
+    n += tree_size(x->a, most - n);
+    n += tree_size(x->b, most - n);
+    return n + tree_size(x->c, most - n);
+}
+
 // A scalar that other statements may change between here and its use must be kept now.
 static Value keep_scalar(Resolve *r, Value v, const char *name, Loc loc)
 {
     bool constant = v.x && v.x->kind == TX_FLOAT;
+    if (v.index && (!r->at || v.type != DT_BOOL)) v.x = NULL;
     if (constant || !r->at) return v;
-    if (v.index && !resolve_uses_mutable(r, v.index)) {
-        if (v.type != DT_BOOL) v.x = NULL;
+    // A large condition is computed once, not at every use.
+    if (v.index && !resolve_uses_mutable(r, v.index) && tree_size(v.x, KEEP_NODES) < KEEP_NODES)
         return v;
-    }
     int s = resolve_new_scalar(r, name, v.type, loc);
     emit_set(r, s, &v, loc);
     return scalar_read(r, s, loc);

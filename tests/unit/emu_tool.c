@@ -1,4 +1,5 @@
-// emu_tool.c - runs kernels of the thread IR on the emulator and checks what their comments promise.
+// emu_tool.c - runs kernels of the thread IR on the emulator and checks what their comments
+// promise.
 //
 //   emu_tool FILE...          prints one line per failure and "N passed, N failed"
 //   emu_tool -v FILE...       prints every report (round-robin schedule) as well
@@ -58,7 +59,8 @@ typedef struct {
     MapSpec map[MAX_ARGS];
     Scalar scalar[MAX_ARGS];
     int tensors, maps, scalars;
-    char hazard[MAX_LINES][256], maybe[MAX_LINES][256], also[MAX_LINES][256], expect[MAX_LINES][256];
+    char hazard[MAX_LINES][256], maybe[MAX_LINES][256], also[MAX_LINES][256],
+        expect[MAX_LINES][256];
     char wrong[256];
     int hazards, maybes, alsos, expects;
     bool clean, quiet, went_wrong;
@@ -80,7 +82,7 @@ static void complain(const Case *c, const char *fmt, ...)
     failed++;
 }
 
-// ---- numbers -----------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 
 static double element(const Tensor *t, i64 i)
 {
@@ -130,7 +132,7 @@ static void fill(Tensor *t)
     }
 }
 
-// ---- reading the comments ------------------------------------------------------------------------
+// ---- reading the comments -----------------------------------------------------------------------
 
 static Tensor *tensor_by_name(Case *c, const char *name)
 {
@@ -141,7 +143,8 @@ static Tensor *tensor_by_name(Case *c, const char *name)
 
 static const char *read_extents(const char *s, i64 *dim, int *rank)
 {
-    for (*rank = 0; *s && *s != ']' && *rank < 6; s += *s == ',') dim[(*rank)++] = strtoll(s, (char **)&s, 10);
+    for (*rank = 0; *s && *s != ']' && *rank < 6; s += *s == ',')
+        dim[(*rank)++] = strtoll(s, (char **)&s, 10);
     return *s == ']' ? s + 1 : NULL;
 }
 
@@ -150,7 +153,8 @@ static bool read_arg(Case *c, const char *s)
     Tensor *t = &c->tensor[c->tensors];
     char type[32];
     int used = 0;
-    if (c->tensors == MAX_ARGS || sscanf(s, " %63[^: ] : %31[a-z0-9_] [%n", t->name, type, &used) < 2 || !used)
+    if (c->tensors == MAX_ARGS ||
+        sscanf(s, " %63[^: ] : %31[a-z0-9_] [%n", t->name, type, &used) < 2 || !used)
         return false;
     int d = dtype_by_name(type);
     if (d < 0) return false;
@@ -171,7 +175,9 @@ static bool read_map(Case *c, const char *s)
     int used = 0;
     i64 box[6];
     char layout[32] = "row";
-    if (c->maps == MAX_ARGS || sscanf(s, " %63[^: ] : %63s box[%n", m->name, m->of, &used) < 2 || !used) return false;
+    if (c->maps == MAX_ARGS || sscanf(s, " %63[^: ] : %63s box[%n", m->name, m->of, &used) < 2 ||
+        !used)
+        return false;
     s = read_extents(s + used, box, &m->rank);
     if (!s) return false;
     for (int i = 0; i < m->rank; i++) m->box[i] = (u32)box[i];
@@ -209,13 +215,14 @@ static bool read_comment(Case *c, const char *s)
     }
     if (!strncmp(s, "scalar ", 7)) {
         Scalar *k = &c->scalar[c->scalars];
-        if (c->scalars == MAX_ARGS || sscanf(s + 7, " %63[^: ] : %lf", k->name, &k->value) != 2) return false;
+        if (c->scalars == MAX_ARGS || sscanf(s + 7, " %63[^: ] : %lf", k->name, &k->value) != 2)
+            return false;
         c->scalars++;
     }
     return true;
 }
 
-// ---- running -------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 static bool bind(Case *c, const ThreadFn *fn, EmuArg *args)
 {
@@ -233,8 +240,10 @@ static bool bind(Case *c, const ThreadFn *fn, EmuArg *args)
             for (int k = 0; k < c->maps; k++)
                 if (!strcmp(c->map[k].name, p->name)) m = &c->map[k];
             Tensor *t = m ? tensor_by_name(c, m->of) : NULL;
-            if (!t || t->rank > TMA_MAX_RANK) return complain(c, "no tmap for parameter %s", p->name), false;
-            a->tmap = (TensorMap){.base = t->data, .type = t->type, .rank = t->rank, .swizzle = m->swizzle};
+            if (!t || t->rank > TMA_MAX_RANK)
+                return complain(c, "no tmap for parameter %s", p->name), false;
+            a->tmap = (TensorMap){
+                .base = t->data, .type = t->type, .rank = t->rank, .swizzle = m->swizzle};
             u64 stride = dtype_bytes[t->type];
             for (int k = 0; k < t->rank; k++) {
                 a->tmap.dim[k] = (u64)t->dim[t->rank - 1 - k];
@@ -264,7 +273,8 @@ static bool check_expect(Case *c, const char *s, const char *schedule)
     double a, b = 0;
     if (sscanf(s, "%63[a-zA-Z0-9_][%lld] = %lf", name, &index, &a) == 3) {
         Tensor *t = tensor_by_name(c, name);
-        if (!t || index < 0 || index >= t->n) return complain(c, "expect names no element: %s", s), false;
+        if (!t || index < 0 || index >= t->n)
+            return complain(c, "expect names no element: %s", s), false;
         double v = element(t, index);
         if (!same(v, a)) complain(c, "%s: %s[%lld] is %g, not %g", schedule, name, index, v, a);
         return same(v, a);
@@ -285,7 +295,8 @@ static bool check_expect(Case *c, const char *s, const char *schedule)
         for (i64 i = 0; i < t->n; i++) {
             double want = a + b * (double)i;
             if (same(element(t, i), want)) continue;
-            return complain(c, "%s: %s[%lld] is %g, not %g", schedule, name, (long long)i, element(t, i), want),
+            return complain(c, "%s: %s[%lld] is %g, not %g", schedule, name, (long long)i,
+                            element(t, i), want),
                    false;
         }
         return true;
@@ -294,7 +305,8 @@ static bool check_expect(Case *c, const char *s, const char *schedule)
 }
 
 // Splits the report into hazards (a line and its continuation lines) and tests each.
-static bool check_report(Case *c, const EmuReport *r, const Diag *d, const char *schedule, bool *maybe)
+static bool check_report(Case *c, const EmuReport *r, const Diag *d, const char *schedule,
+                         bool *maybe)
 {
     bool found[MAX_LINES] = {0}, good = true;
     for (int i = 0; i < r->hazards.n && good; i++) {
@@ -320,7 +332,8 @@ static bool check_report(Case *c, const EmuReport *r, const Diag *d, const char 
     return good;
 }
 
-static bool run_once(Case *c, const ThreadModule *m, const Diag *d, EmuSchedule s, u64 seed, bool *maybe)
+static bool run_once(Case *c, const ThreadModule *m, const Diag *d, EmuSchedule s, u64 seed,
+                     bool *maybe)
 {
     static const char *const name[] = {"round-robin", "random", "adversarial"};
     char schedule[64];
@@ -376,16 +389,18 @@ static void run_case(Case *c, const char *text, size_t n)
     int seeds = c->clean || c->maybes || c->wrong[0] ? SEEDS : 5;
     good = good && run_once(c, m, d, SCHED_ROUND_ROBIN, 1, maybe);
     for (int i = 1; i <= seeds && good; i++) good = run_once(c, m, d, SCHED_RANDOM, (u64)i, maybe);
-    for (int i = 1; i <= seeds && good; i++) good = run_once(c, m, d, SCHED_ADVERSARIAL, (u64)i, maybe);
+    for (int i = 1; i <= seeds && good; i++)
+        good = run_once(c, m, d, SCHED_ADVERSARIAL, (u64)i, maybe);
     for (int k = 0; k < c->maybes && good; k++)
         if (!maybe[k]) complain(c, "on no schedule: %s", c->maybe[k]), good = false;
-    if (c->wrong[0] && good && !c->went_wrong) complain(c, "right on every schedule: %s", c->wrong), good = false;
+    if (c->wrong[0] && good && !c->went_wrong)
+        complain(c, "right on every schedule: %s", c->wrong), good = false;
     passed += good;
     for (int i = 0; i < c->tensors; i++) free(c->tensor[i].data);
     arena_free(a);
 }
 
-// ---- damaged programs ----------------------------------------------------------------------------
+// ---- damaged programs ---------------------------------------------------------------------------
 
 static u32 next_random(u64 *state, u32 n)
 {
@@ -418,7 +433,9 @@ static void damage_op(ThreadOp *op, const ThreadFn *fn, u64 *r)
         op->guard = opd_reg((int)next_random(r, (u32)fn->regs.n), 0);
         break;
     case 7:
-        if (op->nmem) op->mem[next_random(r, (u32)op->nmem)].buffer = (int)next_random(r, (u32)fn->buffers.n + 1);
+        if (op->nmem)
+            op->mem[next_random(r, (u32)op->nmem)].buffer =
+                (int)next_random(r, (u32)fn->buffers.n + 1);
         break;
     default:
         if (op->nopnd) damage_operand(&op->opnd[next_random(r, (u32)op->nopnd)], fn, r);
@@ -462,8 +479,13 @@ static void run_damaged(Case *c, const char *text, size_t n)
         if (m && m->fns.n && bind(c, m->fns.at[0], args)) {
             ThreadFn *fn = m->fns.at[0];
             for (u32 k = next_random(&r, 4) + 1; k; k--) damage_block(&fn->body, fn, &r);
-            EmuLaunch l = {.fn = fn, .mod = m, .args = args, .schedule = (EmuSchedule)(i % 3), .seed = (u64)i,
-                           .hazards = i % 7 != 0, .step_limit = 20000};
+            EmuLaunch l = {.fn = fn,
+                           .mod = m,
+                           .args = args,
+                           .schedule = (EmuSchedule)(i % 3),
+                           .seed = (u64)i,
+                           .hazards = i % 7 != 0,
+                           .step_limit = 20000};
             memcpy(l.grid, c->grid, sizeof l.grid);
             EmuReport *report = emu_run(a, &l);
             Buf out = {0};
@@ -476,7 +498,7 @@ static void run_damaged(Case *c, const char *text, size_t n)
     for (int i = 0; i < c->tensors; i++) free(c->tensor[i].data);
 }
 
-// ---- files ---------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 // Runs the case whose lines are [start, end); the lines before it become empty, so that places fit.
 static void run_part(const char *file, const char *text, const char *start, const char *end)
