@@ -132,10 +132,26 @@ int lower_pred_const(Lower *l, bool value)
     return *reg;
 }
 
+// A scalar whose name has no '%' is the float parameter of that name.
+static int scalar_param(Lower *l, const TileScalar *s)
+{
+    const Plan *p = l->fn->plan;
+    int index = 0;
+    while (index < p->params.n && p->params.at[index].name != s->name) index++;
+    ASSERT(index < p->params.n);
+    PrologueMark m = lower_enter_prologue(l);
+    int param = lower_param(l, s->name, PARAM_F32, (PlanArg){.kind = ARG_FLOAT, .index = index});
+    int reg = lower_new_reg(l, s->name, RC_F32, 1);
+    EMIT(&l->b, OP_LDPARAM, TT_F32, opd_reg(reg, 0), opd_param(param));
+    lower_leave_prologue(l, m);
+    return reg;
+}
+
 int lower_scalar(Lower *l, int scalar)
 {
     if (l->scalar_reg[scalar] >= 0) return l->scalar_reg[scalar];
     const TileScalar *s = &l->k->scalars.at[scalar];
+    if (s->name[0] != '%') return l->scalar_reg[scalar] = scalar_param(l, s);
     int reg = lower_new_reg(l, s->name, lower_class(s->type), 1);
     const Expr *e = lower_reg_expr(l, reg);
     map_put(l->subst, s->name, (void *)(uintptr_t)e);

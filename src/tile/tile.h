@@ -47,7 +47,7 @@ typedef struct {
 } TileFrag;
 
 typedef struct {
-    const char *name;              // with its '%', unique
+    const char *name;              // with its '%', unique; without: the float parameter of that name
     DType type;
     Loc loc;
 } TileScalar;                      // a per-thread variable (mutable, or of a float or loaded value);
