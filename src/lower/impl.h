@@ -138,8 +138,6 @@ typedef struct {
     MemRef ref;
 } Address;
 int lower_buffer(Lower *l, int tile_buffer);      // thread buffer of a tile buffer
-const Expr *lower_smem_offset(Lower *l, const ThreadBuffer *b, const Expr *slot, const Expr *row,
-                              const Expr *col);   // bytes from the start of the buffer
 Address lower_address(Lower *l, const TileView *v, const Expr *const *at); // at: per view dimension, elements from its origin
 // Predicate operand that is true when the coordinates are inside the view's limits; kind OPD_NONE when
 // that is always so. `width`: that many elements of the last dimension, all of them.

@@ -13,6 +13,10 @@ int lower_buffer(Lower *l, int tile_buffer)
         b.kind = BUF_SHARED;
         if (t->slots > 1) b.dim[b.rank++] = lower_const(l, t->slots);
         for (int d = 0; d < t->rank; d++) b.dim[b.rank++] = t->dim[d];
+        // The pattern repeats every 8 rows; a next column block or tile must start a new one.
+        if (smem_layout[t->layout].span && (t->rank < 2 || t->dim[t->rank - 2]->value % 8))
+            lower_error(l, t->loc, "use a multiple of 8 rows", "not supported yet: a swizzled tile %s of %lld rows",
+                        t->name, (long long)(t->rank < 2 ? 1 : t->dim[t->rank - 2]->value));
     } else {
         b.kind = BUF_GLOBAL;
         b.rank = t->rank;
@@ -27,20 +31,18 @@ int lower_buffer(Lower *l, int tile_buffer)
     return l->buffer[tile_buffer] = thread_add_buffer(&l->b, b);
 }
 
-static i64 shared_rows(const ThreadBuffer *b, bool slots)
+// Byte offset of an element in a shared buffer: the last two dimensions are a tile in the buffer's
+// layout, all dimensions before them (the slot among them) count whole tiles.
+static const Expr *smem_offset_expr(Lower *l, const ThreadBuffer *b, const Expr *const *coord)
 {
-    i64 rows = 1;
-    for (int d = slots ? 1 : 0; d + 1 < b->rank; d++) rows *= b->dim[d]->value;
-    return rows;
-}
-
-const Expr *lower_smem_offset(Lower *l, const ThreadBuffer *b, const Expr *slot, const Expr *row,
-                              const Expr *col)
-{
+    const Expr *tile_index = lower_const(l, 0), *col = coord[b->rank - 1];
+    const Expr *row = b->rank > 1 ? coord[b->rank - 2] : lower_const(l, 0);
+    for (int d = 0; d + 2 < b->rank; d++)
+        tile_index = expr_add(l->x, expr_mul(l->x, tile_index, b->dim[d]), coord[d]);
     ExprPool *x = l->x;
     const SmemLayoutInfo *info = &smem_layout[b->layout];
     int e = dtype_bytes[b->type];
-    i64 rows = shared_rows(b, slot != NULL), cols = b->dim[b->rank - 1]->value;
+    i64 rows = b->rank > 1 ? b->dim[b->rank - 2]->value : 1, cols = b->dim[b->rank - 1]->value;
     const Expr *bytes = expr_mul(x, col, lower_const(l, e)), *off;
     if (!info->span) {
         off = expr_add(x, expr_mul(x, row, lower_const(l, cols * e)), bytes);
@@ -58,11 +60,8 @@ const Expr *lower_smem_offset(Lower *l, const ThreadBuffer *b, const Expr *slot,
         off = expr_add(x, off, expr_mul(x, chunk, sixteen));
         off = expr_add(x, off, expr_bin(x, EX_MOD, bytes, sixteen));
     }
-    if (slot) {
-        i64 tile = smem_tile_bytes(b->layout, e, rows, cols);
-        off = expr_add(x, off, expr_mul(x, slot, lower_const(l, tile)));
-    }
-    return off;
+    const Expr *bytes_of_tile = lower_const(l, smem_tile_bytes(b->layout, e, rows, cols));
+    return expr_add(x, off, expr_mul(x, tile_index, bytes_of_tile));
 }
 
 // Coordinates in the buffer of the element `at` of the view.
@@ -87,18 +86,11 @@ static Address shared_address(Lower *l, const TileView *v, const Expr *const *at
     const ThreadBuffer *b = &l->tf->buffers.at[id];
     const TileBuffer *t = &l->k->buffers.at[v->buffer];
     Address a = {.ref = {.buffer = id}};
-    const Expr *c[TILE_MAX_RANK], *slot = NULL;
-    coordinates(l, v, at, c);
-    if (t->slots > 1) {
-        slot = v->slot ? lower_subst(l, v->slot) : lower_const(l, 0);
-        a.ref.coord[a.ref.ncoord++] = slot;
-    }
-    const Expr *row = lower_const(l, 0);
-    for (int d = 0; d < t->rank; d++) {
-        a.ref.coord[a.ref.ncoord++] = c[d];
-        if (d + 1 < t->rank) row = expr_add(l->x, expr_mul(l->x, row, t->dim[d]), c[d]);
-    }
-    const Expr *off = lower_smem_offset(l, b, slot, row, c[t->rank - 1]), *rest;
+    if (t->slots > 1)
+        a.ref.coord[a.ref.ncoord++] = v->slot ? lower_subst(l, v->slot) : lower_const(l, 0);
+    coordinates(l, v, at, a.ref.coord + a.ref.ncoord);
+    a.ref.ncoord += t->rank;
+    const Expr *off = smem_offset_expr(l, b, a.ref.coord), *rest;
     a.offset = lower_split(l, off, &rest);
     int base = lower_shared_base(l, id);
     if (!rest) {
