@@ -3,10 +3,11 @@
 // four lanes of a row hold different values then, and reading one as the row's is wrong on every
 // machine.
 //
-// Walks each kernel in order with the state of every vector fragment; loops are walked until the
-// state at their head is stable. Inside an apply each expression has a kind, relative to the
-// variable that indexes the vector which is assigned. Sums, differences, and products with values
-// that all lanes share keep a partial sum a partial sum; everything else must not see one.
+// Walks each kernel in order with the state of every vector fragment; the walk is
+// repeated until the state at the head of every loop is stable. Inside an apply each expression has
+// a kind, relative to the variable that indexes the vector which is assigned. Sums, differences,
+// and products with values that all lanes share keep a partial sum a partial sum; everything else
+// must not see one.
 #include "from_ast.h"
 
 typedef enum {
@@ -16,8 +17,6 @@ typedef enum {
     KIND_PARTIAL, // a sum over the lane's own elements
     KIND_MIXED    // neither: differs between lanes, and no sum gives it a meaning
 } Kind;
-
-enum { MAX_ROUNDS = 6 };
 
 typedef struct {
     TileModule *m;
@@ -30,6 +29,8 @@ typedef struct {
     int along;     // variable of the apply that the kind is relative to
     bool diverges; // under an `if` whose condition differs between lanes
     bool report;
+    Map *heads;   // loop -> state at its head
+    bool changed; // a head rose
 } Partial;
 
 static bool is_vector(const Partial *p, int frag) { return p->k->frags.at[frag].rank == 1; }
@@ -247,22 +248,26 @@ static void branch(Partial *p, const TileOp *o)
     p->diverges = outer;
 }
 
+// The state at the head of a loop only ever rises; walk() is repeated over the whole kernel until
+// no head rises any more, which keeps nested loops linear.
+static void raise_head(Partial *p, u8 *head)
+{
+    u8 *before = ARENA_ARRAY(p->m->arena, u8, p->nstates + 1);
+    for (int i = 0; i < p->nstates; i++) before[i] = head[i];
+    join_states(head, p->state, p->nstates);
+    for (int i = 0; i < p->nstates; i++)
+        if (head[i] != before[i]) p->changed = true;
+}
+
 static void loop(Partial *p, const TileOp *o)
 {
-    bool report = p->report;
-    p->report = false;
-    for (int round = 0; round < MAX_ROUNDS; round++) {
-        u8 *before = copy_states(p);
-        walk(p, &o->body);
-        join_states(p->state, before, p->nstates);
-        bool stable = true;
-        for (int i = 0; i < p->nstates; i++) stable = stable && p->state[i] == before[i];
-        if (stable) break;
-    }
-    p->report = report;
-    u8 *head = copy_states(p);
+    u8 *head = map_get(p->heads, o);
+    if (!head) map_put(p->heads, o, head = copy_states(p));
+    raise_head(p, head);
+    for (int i = 0; i < p->nstates; i++) p->state[i] = head[i];
     walk(p, &o->body);
-    join_states(p->state, head, p->nstates);
+    raise_head(p, head);
+    for (int i = 0; i < p->nstates; i++) p->state[i] = head[i];
 }
 
 static void operation(Partial *p, const TileOp *o)
@@ -327,23 +332,36 @@ static void walk(Partial *p, const TileBlock *b)
     for (int i = 0; i < b->n; i++) operation(p, b->at[i]);
 }
 
+static void start(Partial *p)
+{
+    p->changed = false;
+    for (int s = 0; s < p->nstates; s++) p->state[s] = KIND_WHOLE;
+    for (int s = 0; s < p->k->scalars.n; s++) p->scalar[s] = KIND_WHOLE;
+    walk(p, &p->k->body);
+}
+
 bool tile_check_partial(TileModule *m)
 {
     int before = diag_errors(m->diag);
     for (int i = 0; i < m->fns.n; i++) {
         for (int j = 0; j < m->fns.at[i]->kernels.n; j++) {
             const TileKernel *k = m->fns.at[i]->kernels.at[j];
-            Partial p = {.m = m, .k = k, .report = true};
+            Partial p = {.m = m, .k = k};
             p.first = ARENA_ARRAY(m->arena, int, k->frags.n + 1);
             for (int f = 0; f < k->frags.n; f++) {
                 p.first[f] = p.nstates;
                 p.nstates += k->frags.at[f].slots;
             }
             p.state = ARENA_ARRAY(m->arena, u8, p.nstates + 1);
-            for (int s = 0; s < p.nstates; s++) p.state[s] = KIND_WHOLE;
             p.scalar = ARENA_ARRAY(m->arena, u8, k->scalars.n + 1);
-            for (int s = 0; s < k->scalars.n; s++) p.scalar[s] = KIND_WHOLE;
-            walk(&p, &k->body);
+            p.heads = map_new(m->arena);
+            // Each round but the last raises one of nstates states, each at most 4 times.
+            p.report = false;
+            do {
+                start(&p);
+            } while (p.changed);
+            p.report = true;
+            start(&p);
         }
     }
     return diag_errors(m->diag) == before;

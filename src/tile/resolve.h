@@ -13,7 +13,12 @@
 
 #include "from_ast.h"
 
-enum { RESOLVE_MAX_LIST = 8, RESOLVE_MAX_PAR = 8, RESOLVE_MAX_THREADS = 1024 };
+enum {
+    RESOLVE_MAX_LIST = 8,
+    RESOLVE_MAX_PAR = 8,
+    RESOLVE_MAX_THREADS = 1024,
+    RESOLVE_MAX_LOOPS = 8
+};
 
 // What an expression or a name means.
 typedef enum {

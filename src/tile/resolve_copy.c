@@ -14,11 +14,27 @@ int resolve_add_buffer(Resolve *r, TileBuffer b)
     return r->k->buffers.n - 1;
 }
 
+// Different slots, or boxes that provably do not meet.
+static bool apart(Resolve *r, const TileView *a, const TileView *b)
+{
+    if (a->slot != b->slot) return true;
+    for (int d = 0; d < r->k->buffers.at[a->buffer].rank; d++) {
+        i64 lo, hi;
+        expr_range(r->x, expr_sub(r->x, a->origin[d], expr_add(r->x, b->origin[d], b->extent[d])),
+                   &lo, &hi);
+        if (lo != INT64_MIN && lo >= 0) return true;
+        expr_range(r->x, expr_sub(r->x, b->origin[d], expr_add(r->x, a->origin[d], a->extent[d])),
+                   &lo, &hi);
+        if (lo != INT64_MIN && lo >= 0) return true;
+    }
+    return false;
+}
+
 void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 {
     if (v->buffer < 0 || v->buffer >= r->uses.n) return;
     Symbol *s = r->uses.at[v->buffer].pending;
-    if (!s || s->waited) return;
+    if (!s || s->waited || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view)) return;
     resolve_error(r, loc, arena_printf(r->arena, "write `wait %s` first", s->name),
                   "'%s' is used while the copy '%s' into it is in flight",
                   r->k->buffers.at[v->buffer].name, s->name);

@@ -252,8 +252,11 @@ static Value bool_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
         if (a.index && expr_is_const(a.index, &n)) return (n != 0) == and_op ? b : a;
         if (b.index && expr_is_const(b.index, &n)) return (n != 0) == and_op ? a : b;
     }
-    v.x = math_tree(r, (TileMath)math_of_op(op), DT_BOOL, value_tree(r, &a, loc),
-                    value_tree(r, &b, loc), NULL, loc);
+    // Two bools differ when their exclusive or holds.
+    bool compares = op == AST_OP_EQ || op == AST_OP_NE;
+    TileMath m = compares ? TM_XOR : (TileMath)math_of_op(op);
+    v.x = math_tree(r, m, DT_BOOL, value_tree(r, &a, loc), value_tree(r, &b, loc), NULL, loc);
+    if (op == AST_OP_EQ) v.x = math_tree(r, TM_LNOT, DT_BOOL, v.x, NULL, NULL, loc);
     return v;
 }
 

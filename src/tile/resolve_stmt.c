@@ -553,6 +553,10 @@ static void foreach (Resolve *r, const AstNode *s)
                             r->at ? "foreach inside apply" : "foreach outside `parallel`");
         return;
     }
+    if (r->loop_depth >= RESOLVE_MAX_LOOPS) {
+        resolve_unsupported(r, s->loc, "loops that nest deeper than %d", RESOLVE_MAX_LOOPS);
+        return;
+    }
     loop_suffixes(r, s);
     TileBlock *saved = r->at;
     int mark = scope_push(r);
