@@ -65,7 +65,7 @@ struct Symbol {
     int scalar;    // index of its TileScalar, -1
     bool with_var; // of `with`: a foreach may iterate it
     // data futures
-    bool is_future, async, waited;
+    bool is_future, async, waited, blamed;
     int future;
 }; // `waited` also becomes true where a wait was refused
 

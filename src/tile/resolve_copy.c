@@ -34,11 +34,11 @@ void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 {
     if (v->buffer < 0 || v->buffer >= r->uses.n) return;
     Symbol *s = r->uses.at[v->buffer].pending;
-    if (!s || s->waited || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view)) return;
+    if (!s || s->waited || s->blamed || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view)) return;
     resolve_error(r, loc, arena_printf(r->arena, "write `wait %s` first", s->name),
                   "'%s' is used while the copy '%s' into it is in flight",
                   r->k->buffers.at[v->buffer].name, s->name);
-    s->waited = true; // once is enough
+    s->blamed = true; // once is enough
 }
 
 // ---- rules -------------------------------------------------------------------------------------

@@ -436,7 +436,7 @@ Value resolve_element(Resolve *r, const AstNode *e)
     Value x = memory_element(r, e, v);
     if (x.kind == VAL_NONE) return x;
     if (!r->is_target) {
-        resolve_pending(r, &v.view, e->loc);
+        resolve_pending(r, x.x->view, e->loc);
         view_used(r, &v.view, false, e->loc);
     }
     return x;
