@@ -8,7 +8,8 @@
 // ordinary accesses to a buffer that wgmma or the TMA unit, which use the latter, access too.
 //
 // Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier, and
-// not before the first operation that needs the data. Loops are brought to a fixed point first: the state at their head covers what the end of the body left.
+// not before the first operation that needs the data. Loops are brought to a fixed point first: the
+// state at their head covers what the end of the body left.
 #include "impl.h"
 
 #include <string.h>

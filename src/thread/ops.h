@@ -78,8 +78,10 @@
     X(BULK_WAIT_READ, "bulk.wait.read", "",   "-",     SYNC, THREAD, 80, "cp.async.bulk.wait_group.read %n;") \
     X(MBAR_INIT,     "mbar.init",     "Bx",   "-",     SYNC, CTA,    70, "mbarrier.init.shared.b64 %0, %1;") \
     X(MBAR_ARRIVE,   "mbar.arrive",   "B",    "-",     SYNC, CTA,    80, "mbarrier.arrive.shared::cta.b64 _, %0;") \
-    X(MBAR_ARRIVE_EXPECT, "mbar.arrive.expect", "Bx", "-", SYNC, CTA, 80, "mbarrier.arrive.expect_tx.shared::cta.b64 _, %0, %1;") \
-    X(MBAR_EXPECT,   "mbar.expect",   "Bx",   "-",     SYNC, CTA,    80, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 %0, %1;") \
+    X(MBAR_ARRIVE_EXPECT, "mbar.arrive.expect", "Bx", "-", SYNC, CTA, 80, \
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, %0, %1;") \
+    X(MBAR_EXPECT,   "mbar.expect",   "Bx",   "-",     SYNC, CTA,    80, \
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 %0, %1;") \
     X(MBAR_WAIT,     "mbar.wait",     "Bx",   "-",     SYNC, CTA,    80, "!")                     \
     X(FENCE_PROXY,   "fence.proxy",   "",     "-",     SYNC, THREAD, 80, "fence.proxy.async.shared::cta;") \
     X(FENCE_MBAR_INIT, "fence.mbar.init", "", "-",     SYNC, CLUSTER, 80, "fence.mbarrier_init.release.cluster;") \
