@@ -103,6 +103,41 @@ static void move_box(EmuCta *c, const EmuEffect *e, bool load)
     }
 }
 
+static double value_of(DType type, const u8 *p)
+{
+    u32 v = 0;
+    memcpy(&v, p, MIN(4, dtype_bytes[type]));
+    switch (type) {
+    case DT_F32: case DT_TF32: return f32_of_bits(v);
+    case DT_F16: return f16_to_f32((u16)v);
+    case DT_BF16: return bf16_to_f32((u16)v);
+    case DT_E4M3: return e4m3_to_f32((u8)v);
+    case DT_E5M2: return e5m2_to_f32((u8)v);
+    case DT_S32: return (i32)v;
+    default: return v;
+    }
+}
+
+bool emu_load_values(const EmuCta *c, u32 access, u32 offset, double *now, double *next)
+{
+    const EmuEffect *e = c->fx_first;
+    while (e && (e->access != access || e->kind != FX_BULK_LOAD)) e = e->next;
+    if (!e) return false;
+    Box b = box_of(&e->arg->tmap);
+    if (b.elem > 4) return false;
+    offset -= offset % b.elem;
+    u32 at = swizzled(&b, offset) - e->smem; // the XOR is its own inverse
+    u32 low, high, row = at / b.pitch, byte = at % b.pitch;
+    if (row >= b.rows || byte >= b.inner) return false;
+    i64 from = row_address(&b, e->coord, row, &low, &high);
+    *now = value_of(b.m->type, c->smem + offset);
+    *next = 0;
+    if (byte < low || byte >= high) return true;
+    if (from + byte < 0 || from + byte + b.elem > (i64)e->arg->tmap_bytes) return false;
+    *next = value_of(b.m->type, (const u8 *)b.m->base + from + byte);
+    return true;
+}
+
 // Checks what the launch would die of. False: nothing is copied.
 static bool box_legal(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 *coord, int lane)
 {

@@ -192,13 +192,18 @@ static const struct {
 };
 
 // What the late read would get, when the overwriting load brings the next generation of the slot.
-static void generation_text(const EmuAccess *read, const EmuAccess *write, Buf *out)
+static void generation_text(const EmuCta *c, u32 access, const EmuAccess *read, u32 offset,
+                            Buf *out)
 {
+    const EmuAccess *write = &c->access.at[access];
+    double now, next;
     if (write->kind != ACC_BULK_LOAD) return;
     buf_printf(out, ";\n    the read expects generation %u, the load brings generation %u",
                read->gen, write->phase);
     if (write->phase == read->gen + 1)
         buf_puts(out, ": a late read would return the next generation of the same slot");
+    if (emu_load_values(c, access, offset, &now, &next))
+        buf_printf(out, " (%g instead of %g)", next, now);
 }
 
 static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry e, Order o)
@@ -217,7 +222,7 @@ static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry 
     Buf place = {0}, other = {0}, extra = {0};
     emu_place_shared(c, x->buffer, offset, &place);
     emu_access_text(c, e.access, e.lane, &other);
-    if (o == ORD_UNBOUND) generation_text(p, x, &extra);
+    if (o == ORD_UNBOUND) generation_text(c, access, p, offset, &extra);
     if (overlap) {
         buf_puts(&extra, ";\n    there it is ");
         emu_place_shared(c, p->buffer, offset, &extra);

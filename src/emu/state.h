@@ -2,7 +2,8 @@
 // shadow memory. Only files of src/emu include it.
 //
 // Reading order: EmuOp (what runs), EmuWarp and EmuCta (on what), EmuClock (who knows what of
-// whom), EmuAccess and EmuCell (who touched which bytes). docs/machine-model.md tells the same in words.
+// whom), EmuAccess and EmuCell (who touched which bytes). docs/machine-model.md tells the same in
+// words.
 #ifndef BATON_EMU_STATE_H
 #define BATON_EMU_STATE_H
 
@@ -97,7 +98,7 @@ typedef struct {
 } EmuEpoch;
 
 // Knowledge of one agent: generic accesses as the generic proxy sees them (g) and as the async
-// proxy sees them (a, behind a proxy fence), and per mbarrier how many phases are known to be complete.
+// proxy sees them (a, behind a proxy fence), and how many phases of each mbarrier are known complete.
 typedef struct {
     EmuEpoch g[EMU_MAX_WARPS], a[EMU_MAX_WARPS];
     u32 phases[EMU_MAX_BARS];
@@ -422,6 +423,8 @@ static inline u64 emu_address(EmuWarp *w, const EmuOpnd *o, int lane)
 // ---- ops_async.c --------------------------------------------------------------------------------
 void emu_effect_run(EmuCta *c, EmuEffect *e);  // performs it and removes it from the pool
 bool emu_effect_any(EmuCta *c);                // performs one of them; false when none is pending
+// The element at an arena offset now, and the one that a bulk load which has not landed will bring.
+bool emu_load_values(const EmuCta *c, u32 access, u32 offset, double *now, double *next);
 void emu_cpasync_complete(EmuWarp *w, u32 lanes, u32 keep); // all but the newest `keep` groups
 void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes); // lanes exit: what they left unwaited
 
@@ -439,7 +442,7 @@ void emu_product_end(EmuWarp *w, const EmuOp *op);
 
 // ---- report.c -----------------------------------------------------------------------------------
 // Reports a hazard at an operation of a warp. `rule` is like "O6" or NULL; `access` is the other
-// one (0: none). The place (warp, lane, iteration) is put before the text. Equal hazards are counted.
+// one (0: none). Warp, lane and iteration are put before the text. Equal hazards are counted.
 void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const char *rule,
                 u32 access, const char *fmt, ...) PRINTF_LIKE(7, 8);
 void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *rule,
