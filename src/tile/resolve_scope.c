@@ -10,11 +10,12 @@ int scope_push(Resolve *r)
     return r->symbols.n;
 }
 
-static void check_future(Resolve *r, const Symbol *s)
+static void check_future(Resolve *r, Symbol *s)
 {
-    if (s->is_future && s->async && !s->waited)
-        resolve_error(r, s->loc, "write `wait` with its name where its data is needed",
-                      "the asynchronous copy '%s' is never waited for", s->name);
+    if (!s->is_future || !s->async || s->waited) return;
+    resolve_error(r, s->loc, "write `wait` with its name where its data is needed",
+                  "the asynchronous copy '%s' is never waited for", s->name);
+    s->blamed = true;
 }
 
 void scope_pop(Resolve *r, int mark)
