@@ -98,7 +98,7 @@ typedef struct {
 } EmuEpoch;
 
 // Knowledge of one agent: generic accesses as the generic proxy sees them (g) and as the async
-// proxy sees them (a, behind a proxy fence), and how many phases of each mbarrier are known complete.
+// proxy sees them (a, behind a proxy fence), and how many phases of each mbarrier are complete.
 typedef struct {
     EmuEpoch g[EMU_MAX_WARPS], a[EMU_MAX_WARPS];
     u32 phases[EMU_MAX_BARS];
