@@ -58,11 +58,16 @@ for n in 4096 8192; do
     build/baton run kernels/gemm/gemm.co M=$n N=$n K=$n --device=cuda:0 || fail "gemm $n"
 done
 
-say "4. first launch in a fresh cache, then from the cache (two processes)"
+say "4. first launch in a fresh cache, then from the cache (two processes); the driver's own cache is off"
 rm -rf "$BATON_CACHE"
 for n in 1 2 3; do
-    echo "process $n:"
-    build/baton run kernels/attention/v1.co --device=cuda:0 --once --time || fail "first launch"
+    CUDA_CACHE_DISABLE=1 build/baton run kernels/attention/v1.co --device=cuda:0 --once --time > "$WORK/first.txt" 2>&1 ||
+        { cat "$WORK/first.txt"; fail "first launch"; }
+    awk -v n=$n '{ print "    " $0 }
+        / ms  (driver|context)$/ { start += $1; next }
+        / ms  (in all|cache|assembler|code to the device|launch prepared|first launch)$/ { own += $1 }
+        END { printf "process %d: driver and context %.1f ms; from .co to the launched kernel beyond them %.1f ms\n", n, start, own }' \
+        "$WORK/first.txt"
 done
 
 say "5. attention against cuDNN"
