@@ -317,7 +317,7 @@ static void inner_parallel(Resolve *r, const AstNode *s, int at)
                                                                : "group");
     o->hi = expr_const(r->x, count);
     expr_set_range(r->x, o->var, 0, count - 1);
-    map_put(r->par_level, o->var, (void *)(intptr_t)(level + 1));
+    map_put(r->var_level, o->var, (void *)(intptr_t)(level + 1));
     int mark = scope_push(r);
     split_counter(r, b, o->var, n);
     int per = level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
@@ -489,7 +489,7 @@ static void walk(Resolve *r, const AstNode *fn)
     r->names = map_new(r->arena);
     r->used_plain = map_new(r->arena);
     r->mutables = map_new(r->arena);
-    r->par_level = map_new(r->arena);
+    r->var_level = map_new(r->arena);
     r->const_params = map_new(r->arena);
     if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))
         resolve_unsupported(r, fn->type->loc, "functions that return a value");

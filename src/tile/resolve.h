@@ -104,10 +104,12 @@ struct Resolve {
     Map *names;            // interned name -> Symbol, innermost
     VEC(Symbol *) symbols; // all visible, outermost first
     int depth, loop_depth;
-    Map *used;           // '%' names of the module: how many
-    Map *used_plain;     // buffers, fragments, futures of the kernel: how many
-    Map *mutables;       // '%' names that change -> non-NULL
-    Map *par_level;      // '%' names of inner parallel variables -> TileLevel + 1
+    Map *used;       // '%' names of the module: how many
+    Map *used_plain; // buffers, fragments, futures of the kernel: how many
+    Map *mutables;   // '%' names that change -> non-NULL
+    Map *var_level;  // '%' names -> TileLevel + 1 of the innermost level that they depend on
+    int control;     // innermost level that an enclosing condition or loop bound depends on
+    Loc control_loc;
     VEC(BufferUse) uses; // per buffer of the kernel
 
     ParLevel par[RESOLVE_MAX_PAR];
@@ -133,6 +135,7 @@ Symbol *scope_add(Resolve *r, const char *name, Loc loc, Value v); // reports a 
 const char *resolve_var(Resolve *r, const char *name);             // unique '%' name
 const char *resolve_plain(Resolve *r, const char *name); // unique name of a buffer or fragment
 TileOp *resolve_emit(Resolve *r, TileOpcode op, Loc loc);
+void resolve_set(Resolve *r, int scalar, const TExpr *value, Loc loc);
 int resolve_new_scalar(Resolve *r, const char *name, DType type, Loc loc);
 void resolve_error(Resolve *r, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
 void resolve_warning(Resolve *r, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
@@ -141,6 +144,9 @@ const char *resolve_text(Resolve *r, const Expr *e); // for messages
 void resolve_type_range(Resolve *r, const char *var, DType type);
 bool resolve_uses_mutable(const Resolve *r, const Expr *e);
 int resolve_expr_level(const Resolve *r, const Expr *e); // innermost TileLevel that e depends on
+int resolve_tree_level(const Resolve *r, const TExpr *x);
+// What all threads of a level do together must not stand under a condition of a deeper level.
+bool resolve_together(Resolve *r, Loc loc, const char *what, int level);
 bool resolve_host_only(const Resolve *r, const Expr *e); // only plan symbols
 
 // ---- resolve_expr.c

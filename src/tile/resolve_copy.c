@@ -34,7 +34,8 @@ void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 {
     if (v->buffer < 0 || v->buffer >= r->uses.n) return;
     Symbol *s = r->uses.at[v->buffer].pending;
-    if (!s || s->waited || s->blamed || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view)) return;
+    if (!s || s->waited || s->blamed || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view))
+        return;
     resolve_error(r, loc, arena_printf(r->arena, "write `wait %s` first", s->name),
                   "'%s' is used while the copy '%s' into it is in flight",
                   r->k->buffers.at[v->buffer].name, s->name);
@@ -288,6 +289,7 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
         resolve_error(r, s->loc, "put it before or behind the apply", "a transfer inside an apply");
         return false;
     }
+    if (!resolve_together(r, s->loc, "a transfer", LEVEL_BLOCK)) return false;
     if (t->async && !s->name) {
         resolve_error(r, s->loc, "write `f = tma.load.async ...; wait f;`",
                       "an asynchronous copy needs a name to wait for");
@@ -371,6 +373,7 @@ static void wait_one(Resolve *r, const AstNode *ref)
         return;
     }
     s->waited = true;
+    if (!resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK)) return;
     TileOp *o = resolve_emit(r, TOP_WAIT, ref->loc);
     o->future = s->future;
 }

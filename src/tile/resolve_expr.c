@@ -196,10 +196,8 @@ const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc)
     if (!e || !r->at || !resolve_uses_mutable(r, e)) return e;
     DType t = index_type(r, e);
     int s = resolve_new_scalar(r, name, t, loc);
-    TileOp *o = resolve_emit(r, TOP_SET, loc);
-    o->scalar = s;
     Value v = value_index(r, e, t);
-    o->value = value_tree(r, &v, loc);
+    resolve_set(r, s, value_tree(r, &v, loc), loc);
     return expr_var(r->x, r->k->scalars.at[s].name);
 }
 
@@ -221,9 +219,7 @@ const Expr *value_to_index(Resolve *r, Value v, Loc loc, const char *what)
         return NULL;
     }
     int s = resolve_new_scalar(r, "t", v.type, loc);
-    TileOp *o = resolve_emit(r, TOP_SET, loc);
-    o->scalar = s;
-    o->value = value_tree(r, &v, loc);
+    resolve_set(r, s, value_tree(r, &v, loc), loc);
     return expr_var(r->x, r->k->scalars.at[s].name);
 }
 
@@ -283,9 +279,7 @@ static void set_scalar(Resolve *r, TileBlock *block, int scalar, const Value *v,
 {
     TileBlock *saved = r->at;
     r->at = block;
-    TileOp *o = resolve_emit(r, TOP_SET, loc);
-    o->scalar = scalar;
-    o->value = value_tree(r, v, loc);
+    resolve_set(r, scalar, value_tree(r, v, loc), loc);
     r->at = saved;
 }
 
@@ -342,10 +336,14 @@ static Value resolve_choice(Resolve *r, const AstNode *e)
     int s = resolve_new_scalar(r, "t", v.type, e->loc);
     a = resolve_convert(r, a, v.type, e->loc);
     b = resolve_convert(r, b, v.type, e->loc);
+    const TExpr *cond = value_tree(r, &c, e->loc);
+    int control = r->control;
+    r->control = MAX(control, resolve_tree_level(r, cond));
     set_scalar(r, &left, s, &a, e->loc);
     set_scalar(r, &right, s, &b, e->loc);
+    r->control = control;
     TileOp *o = resolve_emit(r, TOP_IF, e->loc);
-    o->cond = value_tree(r, &c, e->loc);
+    o->cond = cond;
     o->body = left;
     o->other = right;
     return scalar_value(r, s, e->loc);

@@ -16,7 +16,7 @@ static bool need_group4(Resolve *r, Loc loc, const char *what)
         resolve_error(r, loc, NULL, "%s can only stand inside `parallel`", what);
         return false;
     }
-    if (resolve_group4(r) >= 0) return true;
+    if (resolve_group4(r) >= 0) return resolve_together(r, loc, what, LEVEL_GROUP4);
     resolve_error(r, loc, "enclose it in `parallel g by 1 : group-4`",
                   "%s needs a warpgroup of 128 threads", what);
     return false;
@@ -203,6 +203,7 @@ bool frag_element(Resolve *r, const Value *frag, const AstNode *e, u8 *which)
 static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 extent)
 {
     const Expr *e = expr_var(r->x, var);
+    map_put(r->var_level, var, (void *)(intptr_t)(LEVEL_THREAD + 1));
     expr_set_range(r->x, var, 0, extent ? extent - 1 : FRAG_MAX_ELEMENTS);
     r->apply_var[r->apply_rank++] = e;
     Value v = value_index(r, e, DT_S32);

@@ -105,6 +105,22 @@ int resolve_new_scalar(Resolve *r, const char *name, DType type, Loc loc)
     return r->k->scalars.n - 1;
 }
 
+static void raise_level(Resolve *r, const char *var, int level)
+{
+    intptr_t old = (intptr_t)map_get(r->var_level, var);
+    map_put(r->var_level, var, (void *)MAX(old, (intptr_t)level + 1));
+}
+
+// A scalar depends on what its value depends on, and on who gets here.
+void resolve_set(Resolve *r, int scalar, const TExpr *value, Loc loc)
+{
+    TileOp *o = resolve_emit(r, TOP_SET, loc);
+    o->scalar = scalar;
+    o->value = value;
+    int level = resolve_tree_level(r, value);
+    raise_level(r, r->k->scalars.at[scalar].name, MAX(level, r->control));
+}
+
 // A variable of an integer type cannot leave the range of its type. 64-bit types are left open.
 void resolve_type_range(Resolve *r, const char *var, DType type)
 {
@@ -202,11 +218,43 @@ int resolve_expr_level(const Resolve *r, const Expr *e)
 {
     if (!e) return LEVEL_BLOCK;
     if (e->op == EX_VAR) {
-        intptr_t level = (intptr_t)map_get(r->par_level, e->name);
+        intptr_t level = (intptr_t)map_get(r->var_level, e->name);
         return level ? (int)level - 1 : LEVEL_BLOCK;
     }
     int a = resolve_expr_level(r, e->a);
     int b = resolve_expr_level(r, e->b);
     int c = resolve_expr_level(r, e->c);
     return MAX(a, MAX(b, c));
+}
+
+int resolve_tree_level(const Resolve *r, const TExpr *x)
+{
+    if (!x) return LEVEL_BLOCK;
+    if (x->kind == TX_FRAG) return LEVEL_THREAD;
+    int level = LEVEL_BLOCK;
+    if (x->kind == TX_INDEX) level = resolve_expr_level(r, x->index);
+    if (x->kind == TX_SCALAR)
+        level = resolve_expr_level(r, expr_var(r->x, r->k->scalars.at[x->scalar].name));
+    for (int d = 0; x->kind == TX_ELEM && d < r->k->buffers.at[x->view->buffer].rank; d++)
+        level = MAX(level, resolve_expr_level(r, x->view->origin[d]));
+    level = MAX(level, resolve_tree_level(r, x->a));
+    level = MAX(level, resolve_tree_level(r, x->b));
+    return MAX(level, resolve_tree_level(r, x->c));
+}
+
+bool resolve_together(Resolve *r, Loc loc, const char *what, int level)
+{
+    if (r->control <= level) return true;
+    const char *whose = tile_level_name[r->control];
+    if (r->control == LEVEL_GROUP4)
+        resolve_unsupported(
+            r, loc, "%s under the condition or loop of line %u, which depends on the '%s' index",
+            what, r->control_loc.line, whose);
+    else
+        resolve_error(
+            r, loc, "move it out of the condition",
+            "%s concerns all threads, but the condition or loop of line %u depends on the "
+            "'%s' index",
+            what, r->control_loc.line, whose);
+    return false;
 }

@@ -20,9 +20,7 @@ static Value scalar_read(Resolve *r, int scalar, Loc loc)
 
 static void emit_set(Resolve *r, int scalar, const Value *v, Loc loc)
 {
-    TileOp *o = resolve_emit(r, TOP_SET, loc);
-    o->scalar = scalar;
-    o->value = value_tree(r, v, loc);
+    resolve_set(r, scalar, value_tree(r, v, loc), loc);
 }
 
 static void freeze_view(Resolve *r, TileView *v, const char *name, Loc loc)
@@ -445,10 +443,33 @@ static void expr_statement(Resolve *r, const AstNode *s)
 
 // ---- loops -------------------------------------------------------------------------------------
 
+// Statements from here on run only for some instances of `level`. Returns what to restore.
+typedef struct {
+    int level;
+    Loc loc;
+} Control;
+
+static Control enter_control(Resolve *r, int level, Loc loc)
+{
+    Control c = {r->control, r->control_loc};
+    if (level > r->control) {
+        r->control = level;
+        r->control_loc = loc;
+    }
+    return c;
+}
+
+static void leave_control(Resolve *r, Control c)
+{
+    r->control = c.level;
+    r->control_loc = c.loc;
+}
+
 // Opens a loop over [lo, hi) by step and gives its variable the name. Closed by restoring r->at.
 static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
                       const Expr *hi, const Expr *step)
 {
+    enter_control(r, MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi)), at->loc);
     TileOp *o = resolve_emit(r, TOP_FOR, at->loc);
     o->var = resolve_var(r, name);
     o->lo = lo;
@@ -559,6 +580,7 @@ static void foreach (Resolve *r, const AstNode *s)
     }
     loop_suffixes(r, s);
     TileBlock *saved = r->at;
+    Control outer = {r->control, r->control_loc};
     int mark = scope_push(r);
     r->loop_depth++;
     bool ok = true;
@@ -571,6 +593,7 @@ static void foreach (Resolve *r, const AstNode *s)
     r->loop_depth--;
     scope_pop(r, mark);
     r->at = saved;
+    leave_control(r, outer);
 }
 
 // with i in [n] S: i is 0 until a foreach iterates it.
@@ -637,6 +660,7 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     bool *before = arena_alloc(r->arena, (size_t)n + 1),
          *left = arena_alloc(r->arena, (size_t)n + 1);
     waited_futures(r, before);
+    Control outer = enter_control(r, resolve_tree_level(r, cond), s->loc);
     r->at = &o->body;
     resolve_block(r, s->body);
     waited_futures(r, left);
@@ -644,6 +668,7 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     r->at = &o->other;
     if (s->alt) resolve_stmt(r, s->alt);
     check_branches(r, s, n, before, left);
+    leave_control(r, outer);
     r->at = saved;
 }
 
@@ -726,6 +751,7 @@ static void sync_statement(Resolve *r, const AstNode *s)
         resolve_error(r, s->loc, NULL, "a barrier of a warpgroup outside of `: group-4`");
         return;
     }
+    if (!resolve_together(r, s->loc, "a barrier", level)) return;
     resolve_emit(r, TOP_BARRIER, s->loc)->level = (u8)level;
 }
 
