@@ -121,10 +121,14 @@ static void open_pass(Lower *l, const Copy *c, int unit, Pass *p)
     if (c->shared->rank == 2) p->at[k++] = row;
     p->at[k] = col;
     p->live = (Operand){0};
-    if (total % c->threads) {
-        p->live = lower_compare(l, CMP_LT, index, lower_const(l, total));
-        l->b.guard = p->live;
-    }
+    if (total % c->threads) p->live = lower_compare(l, CMP_LT, index, lower_const(l, total));
+}
+
+// Only what touches memory stands under a guard. Predicates and addresses are computed in all lanes:
+// written under a guard they would keep old values in the others.
+static void guard_with(Lower *l, Operand p)
+{
+    if (p.kind != OPD_NONE) l->b.guard = p;
 }
 
 static void close_pass(Lower *l, Pass *p)
@@ -172,6 +176,7 @@ static void copy_in_async(Lower *l, const Copy *c, int bytes)
     open_pass(l, c, bytes / c->elem, &p);
     Operand size = valid_bytes(l, c, &p, bytes);
     Address dst = lower_address(l, c->shared, p.at), src = lower_address(l, c->global, p.at);
+    guard_with(l, p.live);
     ThreadOp *op = EMIT(&l->b, OP_CPASYNC, TT_NONE, dst.base, dst.offset, src.base, src.offset, size);
     op->n = (u16)bytes;
     thread_mem(&l->b, op, dst.ref);
@@ -187,14 +192,14 @@ static void copy_in_registers(Lower *l, const Copy *c)
     Operand inside = both(l, p.live, lower_inside(l, c->global, p.at, 1));
     Address dst = lower_address(l, c->shared, p.at), src = lower_address(l, c->global, p.at);
     Operand v = opd_reg(lower_new_reg(l, "raw", (RegClass)thread_type_class[t], 1), 0);
-    Operand outer = l->b.guard;
     if (inside.kind != OPD_NONE) {
         ThreadType zero = t == TT_B8 ? TT_B16 : t;
         EMIT(&l->b, OP_MOV, zero, v, t == TT_F32 ? opd_f32(0.0f) : opd_imm(0));
-        l->b.guard = inside;
     }
+    guard_with(l, inside);
     lower_emit_mem(l, OP_LDG, t, 1, &v, src);
-    l->b.guard = outer;
+    l->b.guard = p.outer;
+    guard_with(l, p.live);
     lower_emit_mem(l, OP_STS, t, 1, &v, dst);
     close_pass(l, &p);
 }
@@ -210,8 +215,9 @@ static void copy_out(Lower *l, const Copy *c, int bytes)
     Address src = lower_address(l, c->shared, p.at), dst = lower_address(l, c->global, p.at);
     int reg = lower_new_reg(l, "raw", (RegClass)thread_type_class[t], n);
     Operand v = opd_range(reg, 0, n);
+    guard_with(l, p.live);
     lower_emit_mem(l, OP_LDS, t, n, &v, src);
-    if (inside.kind != OPD_NONE) l->b.guard = inside;
+    guard_with(l, inside);
     lower_emit_mem(l, OP_STG, t, n, &v, dst);
     close_pass(l, &p);
 }
