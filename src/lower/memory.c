@@ -64,13 +64,14 @@ static const Expr *smem_offset_expr(Lower *l, const ThreadBuffer *b, const Expr 
     return expr_add(x, off, expr_mul(x, tile_index, bytes_of_tile));
 }
 
-// Coordinates in the buffer of the element `at` of the view.
+// Coordinates in the buffer of the element `at` of the view. `at` is over registers already: a
+// register may have the name of a tile variable, so it is not substituted a second time.
 static void coordinates(Lower *l, const TileView *v, const Expr *const *at, const Expr **out)
 {
     const TileBuffer *t = &l->k->buffers.at[v->buffer];
     for (int d = 0; d < t->rank; d++) out[d] = lower_subst(l, v->origin[d]);
     for (int i = 0; i < v->rank; i++)
-        out[v->dim[i]] = expr_add(l->x, out[v->dim[i]], lower_subst(l, at[i]));
+        out[v->dim[i]] = expr_add(l->x, out[v->dim[i]], at[i]);
 }
 
 static int global_base(Lower *l, int buffer);
@@ -211,7 +212,7 @@ Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int wid
     Operand p = {0};
     for (int i = 0; i < v->rank; i++) {
         int d = v->dim[i], w = i + 1 == v->rank ? width : 1;
-        const Expr *c = expr_add(l->x, lower_subst(l, v->origin[d]), lower_subst(l, at[i]));
+        const Expr *c = expr_add(l->x, lower_subst(l, v->origin[d]), at[i]);
         const Expr *limit = lower_subst(l, v->limit[d]);
         if (proved_below(l, c, limit, w)) continue;
         Operand q = lower_compare(l, CMP_LE, expr_add(l->x, c, lower_const(l, w)), limit);

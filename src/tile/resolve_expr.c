@@ -462,6 +462,30 @@ static Value resolve_cdiv(Resolve *r, const AstNode *e)
     return value_index(r, expr_cdiv(r->x, a, b), DT_S32);
 }
 
+// select(i, a, b, ...): the i-th of the candidates, which all have one type and shape.
+static Value resolve_select(Resolve *r, const AstNode *e)
+{
+    i64 i;
+    if (e->list.n < 2) {
+        resolve_error(r, e->loc, NULL, "select takes an index and candidates, found %d arguments",
+                      e->list.n);
+        return value_none();
+    }
+    const Expr *index = resolve_index(r, e->list.at[0], "the index of select");
+    if (!index) return value_none();
+    if (!expr_is_const(index, &i)) {
+        resolve_unsupported(r, e->loc, "select with an index that is no constant");
+        return value_none();
+    }
+    if (i < 0 || i >= e->list.n - 1) {
+        resolve_error(r, e->list.at[0]->loc, NULL,
+                      "the index of select is %lld; it must be from 0 to %d", (long long)i,
+                      e->list.n - 2);
+        return value_none();
+    }
+    return resolve_expr(r, e->list.at[i + 1]);
+}
+
 static Value resolve_call(Resolve *r, const AstNode *e)
 {
     if (!e->name) return value_none(); // did not parse
@@ -471,10 +495,7 @@ static Value resolve_call(Resolve *r, const AstNode *e)
     }
     if (e->flags & AST_F_BUILTIN) {
         if (!strcmp(e->name, "cdiv")) return resolve_cdiv(r, e);
-        if (!strcmp(e->name, "select")) {
-            resolve_unsupported(r, e->loc, "select");
-            return value_none();
-        }
+        if (!strcmp(e->name, "select")) return resolve_select(r, e);
         return math_call(r, e);
     }
     if (e->flags & AST_F_INTRINSIC) {

@@ -525,14 +525,24 @@ static void mma_multiply(Resolve *r, const AstNode *s)
     o->b = b;
 }
 
+// .mask acc, dst, rows[, cols]: rows and columns from there on are not written.
+static bool mask_store(Resolve *r, const AstNode *s, TileView *dst)
+{
+    for (int i = 0; i < s->list.n && i < 2; i++) {
+        const Expr *n = resolve_index(r, s->list.at[i], "a mask of mma.store");
+        if (!n) return false;
+        int d = dst->dim[i];
+        dst->limit[d] = expr_bin(r->x, EX_MIN, dst->limit[d], expr_add(r->x, dst->origin[d], n));
+    }
+    return true;
+}
+
 static void mma_store(Resolve *r, const AstNode *s)
 {
     static const struct {
         u32 flag;
         const char *name;
-    } later[] = {{AST_F_ASYNC, "mma.store.async"},
-                 {AST_F_TRANSP, "mma.store.transp"},
-                 {AST_F_MASK, "mma.store.mask"}};
+    } later[] = {{AST_F_ASYNC, "mma.store.async"}, {AST_F_TRANSP, "mma.store.transp"}};
     for (int i = 0; i < COUNT(later); i++) {
         if (!(s->flags & later[i].flag)) continue;
         resolve_unsupported(r, s->loc, "%s", later[i].name);
@@ -561,12 +571,89 @@ static void mma_store(Resolve *r, const AstNode *s)
                       dtype_name[f->type], dtype_name[dst.type]);
         return;
     }
+    if (s->flags & AST_F_MASK && !mask_store(r, s, &dst.view)) return;
     resolve_pending(r, &dst.view, s->target->loc);
     view_used(r, &dst.view, true, s->target->loc);
     TileOp *o = resolve_emit(r, TOP_MMA_STORE, s->loc);
     o->frag = acc.frag;
     o->frag_slot = acc.slot;
     o->dst = dst.view;
+}
+
+// The fragment that mma.load fills: a new one of the tile's shape, or one that exists.
+static bool load_target(Resolve *r, const AstNode *s, const TileFrag *shape, int *frag, int *slot)
+{
+    *slot = 0;
+    if (s->flags & AST_F_DECLARES && s->target->kind == AST_NAME) {
+        *frag = add_frag(r, s, s->target->name, *shape);
+        define_frag(r, s->target->name, s->target->loc, *frag);
+        return true;
+    }
+    Value v;
+    if (!need_frag(r, s->target, "the destination of mma.load", &v)) return false;
+    const TileFrag *f = &r->k->frags.at[v.frag];
+    *frag = v.frag;
+    *slot = v.slot;
+    if (f->rank == 2 && f->type == shape->type && f->dim[0] == shape->dim[0] &&
+        f->dim[1] == shape->dim[1])
+        return true;
+    resolve_error(r, s->target->loc, NULL, "the tile is %s, but '%s' is %s", frag_text(r, shape),
+                  f->name, frag_text(r, f));
+    return false;
+}
+
+// a = mma.load src: each thread reads the elements that it owns of an operand in registers.
+static void mma_load(Resolve *r, const AstNode *s)
+{
+    Value src;
+    TileFrag f = {.rank = 2, .slots = 1, .loc = s->loc};
+    if (!need_group4(r, s->loc, "mma.load") ||
+        !resolve_need_view(r, s->value, "the source of mma.load", &src))
+        return;
+    const TileBuffer *b = &r->k->buffers.at[src.view.buffer];
+    if (b->kind != TB_SHARED || src.view.rank != 2 ||
+        !expr_is_const(src.view.extent[src.view.dim[0]], &f.dim[0]) ||
+        !expr_is_const(src.view.extent[src.view.dim[1]], &f.dim[1])) {
+        resolve_error(r, s->value->loc, NULL,
+                      "mma.load needs a shared tile of two constant dimensions; this is %s %s",
+                      b->kind == TB_SHARED ? "shared" : "global", view_text(r, &src));
+        return;
+    }
+    int span = smem_layout[b->layout].span, frag, slot;
+    if (s->flags & AST_F_SWIZ && span && span != s->swizzle) {
+        resolve_error(r, s->loc, "leave it out; the buffer knows", "'%s' has swizzle %d, not %d",
+                      b->name, span, s->swizzle);
+        return;
+    }
+    f.type = src.type;
+    resolve_pending(r, &src.view, s->value->loc);
+    if (!load_target(r, s, &f, &frag, &slot)) return;
+    TileOp *apply = resolve_emit(r, TOP_APPLY, s->loc);
+    apply->frag = frag;
+    apply->frag_slot = slot;
+    apply->var = resolve_var(r, intern(r->m->names, "row"));
+    apply->var2 = resolve_var(r, intern(r->m->names, "col"));
+    expr_set_range(r->x, apply->var, 0, f.dim[0] - 1);
+    expr_set_range(r->x, apply->var2, 0, f.dim[1] - 1);
+    TileView *one = ARENA_NEW(r->arena, TileView);
+    *one = src.view;
+    const char *const var[2] = {apply->var, apply->var2};
+    for (int i = 0; i < 2; i++) {
+        int d = src.view.dim[i];
+        one->origin[d] = expr_add(r->x, src.view.origin[d], expr_var(r->x, var[i]));
+        one->extent[d] = expr_const(r->x, 1);
+    }
+    one->rank = 0;
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_ELEM, .type = src.type, .loc = s->value->loc, .view = one};
+    TileBlock *saved = r->at;
+    r->at = &apply->body;
+    TileOp *set = resolve_emit(r, TOP_FSET, s->loc);
+    r->at = saved;
+    set->frag = frag;
+    set->frag_slot = slot;
+    set->elem_at[1] = 1;
+    set->value = x;
 }
 
 void resolve_mma(Resolve *r, const AstNode *s)
@@ -581,9 +668,14 @@ void resolve_mma(Resolve *r, const AstNode *s)
     case MMA_FILL: mma_fill(r, s); break;
     case MMA_MUL: mma_multiply(r, s); break;
     case MMA_STORE: mma_store(r, s); break;
-    default:
-        if (s->flags & AST_F_DECLARES && s->target && s->target->kind == AST_NAME)
+    case MMA_LOAD: {
+        bool declares = s->flags & AST_F_DECLARES && s->target->kind == AST_NAME;
+        int errors = diag_errors(r->diag);
+        mma_load(r, s);
+        if (declares && diag_errors(r->diag) != errors)
             scope_add(r, s->target->name, s->target->loc, value_none());
-        resolve_unsupported(r, s->loc, s->op == MMA_LOAD ? "mma.load" : "mma.scale");
+        break;
+    }
+    default: resolve_unsupported(r, s->loc, "mma.scale");
     }
 }
