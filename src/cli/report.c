@@ -21,14 +21,13 @@ static void report_device(const Run *r, Buf *out)
     label(out, "device");
     if (on_emulator(r)) {
         static const char *const name[] = {"round-robin", "random", "adversarial"};
-        buf_printf(out, "emulator of the H200's machine model on this CPU, %s schedule",
-                   name[r->options->schedule]);
+        buf_printf(out, "emulator on this CPU%s%s; %s schedule", r->device_note ? ", " : "",
+                   r->device_note ? r->device_note : "", name[r->options->schedule]);
         if (r->schedules_run > 1) buf_printf(out, "s, %d of them", r->schedules_run);
     } else {
         buf_printf(out, "%s, driver for CUDA %d.%d", d->name, d->driver_version / 1000,
                    d->driver_version % 1000 / 10);
     }
-    if (r->device_note) buf_printf(out, " (%s)", r->device_note);
     buf_putc(out, '\n');
 }
 
@@ -130,14 +129,23 @@ static void element(const RunArray *a, i64 at, Buf *out)
     buf_putc(out, ']');
 }
 
-static void tolerance(const RefTolerance *t, Buf *out)
+// "worst error 0.0026 (allowed 0.05 + 0.1 |reference|, usual up to 0.004)", and where it is.
+static void report_error(const Run *r, Buf *out)
 {
-    if (t->abs == 0 && t->rel == 0)
-        buf_puts(out, "exactly equal to");
-    else if (t->rel == 0)
-        buf_printf(out, "within %g of", t->abs);
+    const RefResult *f = &r->found;
+    const RefTolerance *t = &r->tolerance;
+    if (f->worst_at < 0 || f->worst == 0 || isinf(f->worst)) return;
+    buf_printf(out, "%12sworst error %.2g (allowed ", "", f->worst);
+    if (t->abs != 0 || t->rel == 0) buf_printf(out, "%g", t->abs);
+    if (t->rel != 0) buf_printf(out, "%s%g |reference|", t->abs != 0 ? " + " : "", t->rel);
+    if (t->has_expect)
+        buf_printf(out, f->worst <= t->expect ? ", usual up to %g)" : ", MORE than the usual %g)",
+                   t->expect);
     else
-        buf_printf(out, "within %g + %g |reference| of", t->abs, t->rel);
+        buf_putc(out, ')');
+    buf_printf(out, "\n%12sat ", "");
+    element(r->checked, f->worst_at, out);
+    buf_printf(out, ": %.6g, reference %.6g\n", f->worst_got, f->worst_want);
 }
 
 static void report_result(const Run *r, Buf *out)
@@ -150,38 +158,28 @@ static void report_result(const Run *r, Buf *out)
                    r->contract ? "the contract names no reference" : "the file has no contract");
         return;
     }
-    if (f->wrong || f->nan)
-        buf_printf(out, "WRONG: %s of %s compared elements of %s are not ", cli_count(a, f->wrong),
-                   cli_count(a, f->checked), r->checked->param->name);
-    else if (f->rows_checked == f->rows)
-        buf_printf(out, "right: all %s elements of %s are ", cli_count(a, f->elements),
-                   r->checked->param->name);
+    const char *verb = r->tolerance.abs == 0 && r->tolerance.rel == 0 ? "equal" : "agree with";
+    bool all = f->rows_checked == f->rows, wrong = f->wrong || f->nan;
+    if (wrong)
+        buf_printf(out, "WRONG: %s of %s compared elements of %s do not %s", cli_count(a, f->wrong),
+                   cli_count(a, f->checked), r->checked->param->name, verb);
     else
-        buf_printf(out, "right: %s elements of %s are ", cli_count(a, f->checked),
-                   r->checked->param->name);
-    tolerance(&r->tolerance, out);
+        buf_printf(out, "right: %s%s elements of %s %s", all ? "all " : "", cli_count(a, f->checked),
+                   r->checked->param->name, verb);
     buf_printf(out, " the fp64 reference `%s`\n", r->reference->name);
-    if (f->rows_checked != f->rows)
-        buf_printf(out, "%12ssample: %s of %s rows, edges of tiles among them; no NaN anywhere: %s\n",
-                   "", cli_count(a, f->rows_checked), cli_count(a, f->rows), f->nan ? "NO" : "yes");
+    if (!all)
+        buf_printf(out, "%12sa sample: %s of %s rows, first, last and edges of tiles among them\n", "",
+                   cli_count(a, f->rows_checked), cli_count(a, f->rows));
+    if (!all && !f->nan)
+        buf_printf(out, "%12sall %s elements were written, none is NaN\n", "",
+                   cli_count(a, f->elements));
     if (f->nan) {
         buf_printf(out, "%12s%s elements are NaN or were never written, the first is ", "",
                    cli_count(a, f->nan));
         element(r->checked, f->first_nan, out);
         buf_putc(out, '\n');
     }
-    if (f->worst_at < 0 || isinf(f->worst)) return;
-    buf_printf(out, "%12sworst error %.2g", "", f->worst);
-    if (f->worst > 0) {
-        buf_puts(out, " at ");
-        element(r->checked, f->worst_at, out);
-        buf_printf(out, ": got %.6g, reference %.6g", f->worst_got, f->worst_want);
-    }
-    if (r->tolerance.has_expect && r->tolerance.expect > 0)
-        buf_printf(out, f->worst <= r->tolerance.expect ? " (usual: up to %g)"
-                                                        : "; MORE than the usual %g",
-                   r->tolerance.expect);
-    buf_putc(out, '\n');
+    report_error(r, out);
 }
 
 static void report_memory(const Run *r, Buf *out)
@@ -222,9 +220,8 @@ static void report_time(const Run *r, Buf *out)
 {
     if (on_emulator(r)) {
         label(out, "time");
-        buf_printf(out, "%.2f s for %s operations of warps%s\n", r->emulator_ms / 1e3,
-                   cli_count(r->arena, r->warp_ops * r->schedules_run),
-                   " (the emulator's own time says nothing about a GPU's)");
+        buf_printf(out, "%.2f s to emulate %s operations of warps\n", r->emulator_ms / 1e3,
+                   cli_count(r->arena, r->warp_ops * r->schedules_run));
         return;
     }
     if (!r->timed) return;
