@@ -277,8 +277,18 @@ static void guarded_block(Lower *l, Operand p, const TileBlock *b)
     if (!b->n) return;
     Operand outer = l->b.guard;
     if (outer.kind != OPD_NONE) {
+        // `p` was computed under the outer guard, so it is read there only: false elsewhere.
         l->b.guard = (Operand){0};
-        p = opd_reg(lower_and(l, outer, p), 0);
+        Operand all = opd_reg(lower_and(l, outer, outer), 0);
+        l->b.guard = outer;
+        if (p.negate) {
+            Operand plain = p;
+            plain.negate = false;
+            p = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
+            EMIT(&l->b, OP_NOT, TT_PRED, p, plain);
+        }
+        EMIT(&l->b, OP_AND, TT_PRED, all, all, p);
+        p = all;
     }
     l->b.guard = p;
     int mark = l->cache.n;
