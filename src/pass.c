@@ -118,8 +118,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-// The law of the form that was just reached. A program that breaks it came from a wrong pass: the
-// user hears which, since no message of a checker is about the source.
+// The law of the form that was just reached. A program that breaks it came from a wrong pass, or from
+// a source that an earlier stage should have refused; the message says after which pass.
 static bool check_form(Compilation *c, const Pass *p)
 {
     double start = now_ms();
@@ -133,9 +133,10 @@ static bool check_form(Compilation *c, const Pass *p)
     }
     c->check_ms += now_ms() - start;
     if (!ok)
-        diag_error(c->diag, (Loc){.file = c->file}, "this is a bug in baton, worth reporting",
-                   "the pass `%s` left a program that breaks the rules of the %s form", p->name,
-                   pass_form_name[p->form]);
+        diag_error(c->diag, (Loc){.file = c->file},
+                   "if the places named here are right, it is a bug in baton, worth reporting",
+                   "the program breaks the rules of the %s form after the pass `%s`",
+                   pass_form_name[p->form], p->name);
     return ok;
 }
 
