@@ -17,6 +17,7 @@ typedef struct {
 
 // ---- words -------------------------------------------------------------------------------------
 
+// The place of a byte of the value in the file.
 static Loc place(const Cursor *c, const char *s)
 {
     Loc loc = c->line->value_loc;
@@ -35,6 +36,7 @@ static bool is_letter(char c)
 }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// Each line stops at its first error.
 static bool fail(Cursor *c, const char *required)
 {
     skip_blanks(c);
@@ -48,6 +50,7 @@ static bool fail(Cursor *c, const char *required)
     return false;
 }
 
+// A word of letters, digits and '_'; interned.
 static const char *take_name(Cursor *c, const char *required)
 {
     skip_blanks(c);
@@ -339,6 +342,7 @@ static const char *symbol_list(Arena *a, const Plan *p)
     return text;
 }
 
+// The value of an integer macro of the file.
 static bool macro_value(const AstFile *f, const char *name, i64 *out)
 {
     for (int i = f->nmacros - 1; i >= 0; i--) {
@@ -382,6 +386,7 @@ static const Expr *read_condition(ExprPool *p, const char *s, const char **err)
     return expr_bin(p, equal ? EX_LE : EX_LT, right, left);
 }
 
+// One condition of `where:` becomes a check of the plan, once.
 static void apply_condition(Apply *x, const ContractText *t)
 {
     const char *err = NULL;
@@ -407,6 +412,7 @@ static void apply_condition(Apply *x, const ContractText *t)
     vec_push(x->arena, &x->plan->checks, check);
 }
 
+// Defaults of the symbols.
 static void apply_sizes(const Contract *c, Arena *a, Diag *d, Plan *plan)
 {
     for (int i = 0; i < c->sizes.n; i++) {
@@ -429,6 +435,7 @@ static void apply_sizes(const Contract *c, Arena *a, Diag *d, Plan *plan)
     }
 }
 
+// Every parameter that the contract names exists; outputs are written by the kernel.
 static void check_names(const Contract *c, Diag *d, const Plan *plan)
 {
     for (int i = 0; i < c->in.n; i++)

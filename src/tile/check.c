@@ -40,6 +40,7 @@ static void broken(Checker *c, const char *fmt, ...)
 
 // ---- expressions -------------------------------------------------------------------------------
 
+// Device variables are bound by the operations around them, others by the plan.
 static bool is_known(const Checker *c, const char *name)
 {
     if (name[0] == '%') return map_get(c->bound, name) != NULL;
@@ -78,6 +79,7 @@ static bool is_positive(const Expr *e)
 
 // ---- views -------------------------------------------------------------------------------------
 
+// A view has a place, an extent and a limit in every dimension of its buffer.
 static bool check_view(Checker *c, const TileView *v, const char *what)
 {
     if (v->buffer < 0 || v->buffer >= c->k->buffers.n) {
@@ -107,6 +109,7 @@ static bool check_view(Checker *c, const TileView *v, const char *what)
     return true;
 }
 
+// An element is a view of extents 1.
 static void check_element(Checker *c, const TileView *v)
 {
     check_view(c, v, "an element");
@@ -132,6 +135,7 @@ static bool check_frag(Checker *c, int frag, int slot, const char *what)
     return true;
 }
 
+// Elements follow the variables of the apply around them, in their order.
 static void check_frag_element(Checker *c, int frag, int slot, const u8 *at)
 {
     if (!check_frag(c, frag, slot, "a fragment element")) return;
@@ -153,6 +157,7 @@ static void check_frag_element(Checker *c, int frag, int slot, const u8 *at)
 
 // ---- scalar expressions ------------------------------------------------------------------------
 
+// Types that values are computed in; others are converted before and after.
 static bool is_math_type(DType t)
 {
     return t == DT_F32 || t == DT_S32 || t == DT_U32 || t == DT_S64 || t == DT_U64;
@@ -160,6 +165,7 @@ static bool is_math_type(DType t)
 
 static void check_texpr(Checker *c, const TExpr *x, const char *what);
 
+// Operands have the type of the result; comparisons have one type and give a bool.
 static void check_math(Checker *c, const TExpr *x)
 {
     if (x->math >= TM_COUNT) {
@@ -275,6 +281,7 @@ static void unbind(Checker *c, const char *name)
     if (name && name[0] == '%') map_put(c->bound, name, NULL);
 }
 
+// Equal types and ranks, a pair of memories that a copy exists for, one swizzle per buffer.
 static void check_copy(Checker *c, const TileOp *o)
 {
     if (!check_view(c, &o->dst, "the destination") || !check_view(c, &o->src, "the source")) return;
@@ -294,6 +301,7 @@ static void check_copy(Checker *c, const TileOp *o)
         broken(c, "the swizzle differs from the buffer's");
 }
 
+// Shape and type of an operand; *rows stays 0 when it has none.
 static void check_operand(Checker *c, const TileOperand *o, bool is_a, i64 *rows, i64 *cols,
                           DType *type)
 {
@@ -318,6 +326,7 @@ static void check_operand(Checker *c, const TileOperand *o, bool is_a, i64 *rows
     *type = b->type;
 }
 
+// [M, K] times [K, N] into [M, N], in shapes that the hardware has.
 static void check_mma(Checker *c, const TileOp *o)
 {
     i64 ar, ac, br, bc;
@@ -339,6 +348,7 @@ static void check_mma(Checker *c, const TileOp *o)
     if (f->level != LEVEL_GROUP4) broken(c, "an accumulator that is not of a warpgroup");
 }
 
+// A matrix into a vector along the other dimension, or a vector in place.
 static void check_reduce(Checker *c, const TileOp *o)
 {
     int kind = (int)(o->imm >> 1), axis = (int)(o->imm & 1);
@@ -380,6 +390,7 @@ static void check_par(Checker *c, const TileOp *o)
     unbind(c, o->var);
 }
 
+// Both variables are bound around the body; no apply stands in another.
 static void check_apply(Checker *c, const TileOp *o)
 {
     if (!check_frag(c, o->frag, o->frag_slot, "the apply")) return;
@@ -496,6 +507,7 @@ static void check_block(Checker *c, const TileBlock *b)
 
 // ---- declarations ------------------------------------------------------------------------------
 
+// Shared extents are constants; a global buffer is a parameter of its rank.
 static void check_buffers(Checker *c)
 {
     const TileKernel *k = c->k;

@@ -14,6 +14,7 @@ static void add_symbol(Resolve *r, const char *name, PlanSymbolSource source, in
     vec_push(r->arena, &r->plan->symbols, s);
 }
 
+// An extent is at least 0 and fits 31 bits; the launch checks it.
 static Value bind_extent(Resolve *r, const char *name, int param, int dim)
 {
     add_symbol(r, name, SYM_EXTENT, param, dim);
@@ -31,6 +32,7 @@ static void bind_names(Resolve *r, const AstNode *p, int param)
     }
 }
 
+// The extents of a tensor. A wrong one becomes 1, so that the rest can be looked at.
 static void tensor_dims(Resolve *r, const AstNode *p, int param)
 {
     PlanParam *out = &r->plan->params.at[param];
@@ -55,6 +57,7 @@ static void tensor_dims(Resolve *r, const AstNode *p, int param)
     }
 }
 
+// Integers are symbols of the plan, f32 values scalars of every kernel.
 static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index)
 {
     const char *name = out->name;
@@ -82,6 +85,7 @@ static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index
     scope_add(r, name, p->loc, value_index(r, expr_var(r->x, name), out->type));
 }
 
+// A parameter that is not `global` comes from the host; without '&' it is not copied back.
 static void tensor_param(Resolve *r, const AstNode *p, PlanParam *out)
 {
     const AstNode *t = p->type;
@@ -125,6 +129,7 @@ static void declare_params(Resolve *r, const AstNode *fn)
     }
 }
 
+// Extents of all parameters, names first: `f32 [N] a, f32 [2 * N] b` in either order.
 static void declare_tensors(Resolve *r, const AstNode *fn)
 {
     for (int pass = 0; pass < 2; pass++) {
@@ -160,6 +165,7 @@ static void declare_tensors(Resolve *r, const AstNode *fn)
 
 // ---- parallel ----------------------------------------------------------------------------------
 
+// The enclosing warpgroup.
 int resolve_group4(const Resolve *r)
 {
     for (int i = 0; i < r->npar; i++)
@@ -172,6 +178,7 @@ int resolve_scope_level(const Resolve *r)
     return r->npar ? r->par[r->npar - 1].level : LEVEL_BLOCK;
 }
 
+// Between one and three dimensions, each with a name or none.
 static bool by_shape(Resolve *r, const AstNode *b)
 {
     if (b->flags & AST_F_COOPERATIVE) {
@@ -200,6 +207,7 @@ static void define_indices(Resolve *r, const AstNode *b, const Expr *const *valu
     if (b->name) scope_add(r, b->name, b->loc, tuple);
 }
 
+// The name that an index variable of the tile IR comes from.
 static const char *index_name(const AstNode *b, int i, const char *otherwise)
 {
     return i < b->list.n && b->list.at[i]->name ? b->list.at[i]->name
@@ -209,6 +217,7 @@ static const char *index_name(const AstNode *b, int i, const char *otherwise)
 
 static void inner_parallel(Resolve *r, const AstNode *s, int at);
 
+// Parallels side by side run one after the other on the same threads.
 static void set_threads(Resolve *r, const AstNode *b, ParLevel *outer, int product)
 {
     if (outer->inner && outer->inner != product)
@@ -219,6 +228,7 @@ static void set_threads(Resolve *r, const AstNode *b, ParLevel *outer, int produ
     outer->inner_loc = b->loc;
 }
 
+// The level as written; the innermost of a statement is `thread` by default.
 static int written_level(Resolve *r, const AstNode *b, bool leaf)
 {
     switch (b->level) {
@@ -235,6 +245,7 @@ static int written_level(Resolve *r, const AstNode *b, bool leaf)
     }
 }
 
+// Levels descend, and a warp is no part of a warpgroup's own.
 static bool check_nesting(Resolve *r, const AstNode *b, int level, int outer)
 {
     if (level == LEVEL_WARP && outer == LEVEL_GROUP4) {
@@ -263,6 +274,7 @@ static int inner_count(Resolve *r, const AstNode *b, i64 *n)
     return 0;
 }
 
+// Thread counts that the level fixes, and the limit of a block.
 static bool check_count(Resolve *r, const AstNode *b, int level, int outer, int count)
 {
     int per = level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
@@ -300,6 +312,7 @@ static void par_body(Resolve *r, const AstNode *s, int at)
         resolve_block(r, s->body);
 }
 
+// One of the nested parallels of a statement, then the next or the body.
 static void inner_parallel(Resolve *r, const AstNode *s, int at)
 {
     const AstNode *b = s->list.at[at];
@@ -341,6 +354,7 @@ static bool bound_list(Resolve *r, const AstNode *a, int least, int most)
     return false;
 }
 
+// [[launch_bounds(threads, blocks)]] and [[maxnreg(n)]], after the threads are known.
 static void kernel_attributes(Resolve *r, const AstNode *s)
 {
     TileKernel *k = r->k;
@@ -370,6 +384,7 @@ static void kernel_attributes(Resolve *r, const AstNode *s)
     }
 }
 
+// The block level: bounds may depend on sizes, the launch evaluates them.
 static bool grid(Resolve *r, const AstNode *b)
 {
     TileKernel *k = r->k;
@@ -394,6 +409,7 @@ static bool grid(Resolve *r, const AstNode *b)
     return true;
 }
 
+// A kernel begins at block level.
 static bool outermost(Resolve *r, const AstNode *s)
 {
     const AstNode *b = s->list.at[0];
@@ -417,6 +433,8 @@ static bool outermost(Resolve *r, const AstNode *s)
     return false;
 }
 
+// A kernel sees the parameters as its first buffers, in the same order on the host level, so that
+// views which were named there mean the same in it.
 static void new_kernel(Resolve *r, const AstNode *s)
 {
     TileKernel *k = ARENA_NEW(r->arena, TileKernel);
@@ -436,6 +454,7 @@ static void new_kernel(Resolve *r, const AstNode *s)
     vec_push(r->arena, &r->fn->kernels, k);
 }
 
+// A parallel on the host level is one kernel.
 static void outer_parallel(Resolve *r, const AstNode *s)
 {
     const AstNode *b = s->list.at[0];
@@ -477,6 +496,7 @@ void resolve_parallel(Resolve *r, const AstNode *s)
 
 // ---- functions ---------------------------------------------------------------------------------
 
+// One walk over a function; its result goes to r->m.
 static void walk(Resolve *r, const AstNode *fn)
 {
     r->fn = ARENA_NEW(r->arena, TileFn);

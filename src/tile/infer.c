@@ -30,6 +30,7 @@ static const char *describe(FragKind l)
     }
 }
 
+// Evidence that fragment `frag` has layout l. Contradicting evidence is the user's error.
 static void decide(Infer *f, int frag, FragKind l, Loc loc)
 {
     if (frag < 0 || frag >= f->k->frags.n || l == FL_NONE) return;
@@ -53,6 +54,7 @@ static FragKind like_acc(const TileFrag *f)
     return dtype_bytes[f->type] == 2 && f->dim[1] % 16 == 0 ? FL_A16 : FL_ACC;
 }
 
+// Both give a thread the same elements of a tile, so values move between them without a shuffle.
 static bool owns_like_acc(int l) { return l == FL_ACC || l == FL_A16; }
 
 // ---- one round over the operations -------------------------------------------------------------
@@ -87,6 +89,7 @@ static void expression(Infer *f, const TExpr *x)
     expression(f, x->c);
 }
 
+// The first operand of a product in registers, by its element size.
 static FragKind operand_layout(DType t)
 {
     return dtype_bytes[t] == 2 ? FL_A16 : dtype_bytes[t] == 1 ? FL_A8 : FL_A32;
@@ -141,6 +144,7 @@ static void block(Infer *f, const TileBlock *b)
     for (int i = 0; i < b->n && !f->failed; i++) operation(f, b->at[i]);
 }
 
+// Each round that changes something fixes a fragment, so there are at most as many as fragments.
 static void rounds(Infer *f)
 {
     do {
@@ -172,6 +176,7 @@ static const char *shape_rule(FragKind l)
     }
 }
 
+// Without evidence a fragment of 64 rows is laid out like an accumulator, a vector along its rows.
 static void guess(Infer *f)
 {
     for (int i = 0; i < f->k->frags.n; i++) {
@@ -185,6 +190,7 @@ static void guess(Infer *f)
     }
 }
 
+// Every fragment has a layout now, and its shape is made of whole atoms of it.
 static void settle(Infer *f)
 {
     for (int i = 0; i < f->k->frags.n && !f->failed; i++) {
@@ -211,6 +217,7 @@ static void settle(Infer *f)
 
 // ---- applies whose fragments lie differently ---------------------------------------------------
 
+// Elements of one apply are held by the same threads, or copied along a row or column.
 static void check_element(Infer *f, const TileOp *apply, int frag, Loc loc)
 {
     const TileFrag *e = &f->k->frags.at[frag], *over = &f->k->frags.at[apply->frag];

@@ -53,11 +53,13 @@ static void complain(Partial *p, Loc loc, const char *name, Kind k)
 
 // ---- kinds of expressions ----------------------------------------------------------------------
 
+// The variable that the vector does not follow; NULL in an apply over a vector.
 static const char *other_var(const Partial *p)
 {
     return p->along == 0 ? p->apply->var2 : p->apply->var;
 }
 
+// Whether an integer differs between the elements that a lane owns.
 static Kind index_kind(const Partial *p, const Expr *e)
 {
     const char *other = other_var(p);
@@ -75,6 +77,7 @@ static Kind view_kind(const Partial *p, const TileView *v)
     return index_kind(p, v->slot);
 }
 
+// Elements of a matrix differ from element to element, those of a vector as its state says.
 static Kind frag_kind(const Partial *p, const TExpr *x)
 {
     if (!is_vector(p, x->frag)) return p->apply->var2 ? KIND_OWN : KIND_WHOLE;
@@ -83,6 +86,7 @@ static Kind frag_kind(const Partial *p, const TExpr *x)
     return along || k >= KIND_PARTIAL ? k : KIND_OWN;
 }
 
+// a + b, a - b.
 static Kind sum_kind(const Partial *p, Kind a, Kind b)
 {
     if (a == KIND_ZERO) return b;
@@ -95,6 +99,7 @@ static Kind sum_kind(const Partial *p, Kind a, Kind b)
     return a == KIND_OWN || b == KIND_OWN ? KIND_OWN : KIND_WHOLE;
 }
 
+// a * b, a / b: a partial sum may be scaled by what all lanes share.
 static Kind product_kind(Kind a, Kind b)
 {
     if (a == KIND_ZERO || b == KIND_ZERO) return KIND_ZERO;
@@ -126,6 +131,7 @@ static Kind looked_at(Partial *p, const TExpr *x)
     return KIND_WHOLE; // reported; do not follow it further
 }
 
+// Linear operations carry a partial sum on; everything else looks at its operands.
 static Kind math_kind(Partial *p, const TExpr *x)
 {
     switch (x->math) {
@@ -183,6 +189,7 @@ static bool adds_to(const TExpr *x, int frag, int slot)
     }
 }
 
+// v.at(i) = value: what v holds from here on.
 static void assign_vector(Partial *p, const TileOp *o)
 {
     u8 *state = state_of(p, o->frag, o->frag_slot);
@@ -215,6 +222,7 @@ static void assign_vector(Partial *p, const TileOp *o)
 
 static void walk(Partial *p, const TileBlock *b);
 
+// What holds when either of two ways was taken.
 static void join_states(u8 *into, const u8 *other, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -232,6 +240,8 @@ static u8 *copy_states(const Partial *p)
     return copy;
 }
 
+// Both sides start from the same state; under a condition that differs between lanes an assignment
+// reaches some of them only.
 static void branch(Partial *p, const TileOp *o)
 {
     bool outer = p->diverges;

@@ -22,6 +22,7 @@ static void print_expr(Printer *p, const Expr *e)
         buf_puts(p->out, "?");
 }
 
+// BUFFER [slot (EXPR)] [ORIGIN : EXTENT : LIMIT, ...], dropped dimensions with '!'.
 static void print_view(Printer *p, const TileView *v)
 {
     if (v->buffer < 0 || v->buffer >= p->k->buffers.n) {
@@ -73,6 +74,7 @@ static void print_at(Printer *p, int frag, const u8 *at)
         buf_printf(p->out, " at(%d)", at[0]);
 }
 
+// 17 digits bring back every double.
 static void print_float(Printer *p, double v)
 {
     if (isnan(v))
@@ -83,6 +85,7 @@ static void print_float(Printer *p, double v)
         buf_printf(p->out, "%.17g", v);
 }
 
+// Prefix form; the type stands behind the operator's name.
 static void print_texpr(Printer *p, const TExpr *x)
 {
     if (!x) {

@@ -21,6 +21,7 @@ typedef struct {
     bool failed;
 } Reader;
 
+// The place of the next byte; lines are counted once.
 static Loc here(Reader *r)
 {
     for (; r->counted < r->at; r->counted++) {
@@ -32,6 +33,7 @@ static Loc here(Reader *r)
     return (Loc){r->file, (u16)MIN(r->at - r->line_start + 1, 65535), r->line};
 }
 
+// The first error ends the reading; all takers return something harmless after it.
 static bool fail(Reader *r, const char *required)
 {
     if (!r->failed) {
@@ -94,6 +96,7 @@ static const char *take_word(Reader *r, const char *required)
     return w;
 }
 
+// Whether `word` comes next, and as a whole word.
 static bool next_is(Reader *r, const char *word)
 {
     size_t n;
@@ -144,6 +147,7 @@ static int take_small(Reader *r)
     return (int)v;
 }
 
+// Up to where the expression ends; expr_read knows.
 static const Expr *take_expr(Reader *r)
 {
     skip_blanks(r);
@@ -166,6 +170,7 @@ static DType take_type(Reader *r)
     return t < 0 ? DT_F32 : (DType)t;
 }
 
+// One of n words, as its index.
 static int take_choice(Reader *r, const char *const *name, int n, const char *required)
 {
     const char *w = take_word(r, required);
@@ -221,6 +226,7 @@ static void take_frag(Reader *r, int *frag, int *slot)
     *slot = try_word(r, "slot") ? take_small(r) : 0;
 }
 
+// at(0, 1): which apply variable indexes each dimension.
 static void take_at(Reader *r, u8 *at)
 {
     need_word(r, "at");
@@ -230,6 +236,7 @@ static void take_at(Reader *r, u8 *at)
     need_char(r, ')');
 }
 
+// BUFFER [slot (EXPR)] [ORIGIN : EXTENT : LIMIT, ...]
 static TileView take_view(Reader *r)
 {
     TileView v = {.buffer = -1};
@@ -274,6 +281,7 @@ static void take_args(Reader *r, TExpr *x, int n)
     need_char(r, ')');
 }
 
+// The words of `%.17g`, inf and nan.
 static double take_float(Reader *r)
 {
     const char *w = take_word(r, "a number");
@@ -361,6 +369,7 @@ static const TExpr *take_texpr(Reader *r)
 
 static void take_block(Reader *r, TileBlock *b);
 
+// reg FRAG | tile VIEW, and `trans`.
 static void take_operand(Reader *r, TileOperand *o)
 {
     o->frag = -1;
@@ -385,6 +394,7 @@ static int take_future(Reader *r)
     return -1;
 }
 
+// The inverse of print_field, letter by letter.
 static void take_field(Reader *r, TileOp *o, char letter)
 {
     switch (letter) {
@@ -449,6 +459,7 @@ static void take_field(Reader *r, TileOp *o, char letter)
     }
 }
 
+// Indices that no field sets stay -1.
 static TileOp *new_op(Reader *r, int opcode)
 {
     TileOp *o = ARENA_NEW(r->m->arena, TileOp);

@@ -108,6 +108,7 @@ struct Resolve {
     Map *used_plain; // buffers, fragments, futures of the kernel: how many
     Map *mutables;   // '%' names that change -> non-NULL
     Map *var_level;  // '%' names -> TileLevel + 1 of the innermost level that they depend on
+    int guards;      // enclosing conditions
     int control;     // innermost level that an enclosing condition or loop bound depends on
     Loc control_loc;
     VEC(BufferUse) uses; // per buffer of the kernel

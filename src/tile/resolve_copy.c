@@ -4,8 +4,7 @@
 // buffer of the kernel stands in r->uses.
 #include "resolve.h"
 
-enum { TMA_BOX_MAX = 256 };
-
+// Buffers of one name (the same statement in two scopes) are told apart by a number.
 int resolve_add_buffer(Resolve *r, TileBuffer b)
 {
     b.name = resolve_plain(r, b.name);
@@ -30,6 +29,7 @@ static bool apart(Resolve *r, const TileView *a, const TileView *b)
     return false;
 }
 
+// Reads and writes of a place that an asynchronous copy may still be writing.
 void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 {
     if (v->buffer < 0 || v->buffer >= r->uses.n) return;
@@ -55,6 +55,7 @@ static bool is_shared(const Resolve *r, const Value *v)
     return r->k->buffers.at[v->view.buffer].kind == TB_SHARED;
 }
 
+// Which memory to which, and which modifiers each engine has.
 static bool check_direction(Resolve *r, const Transfer *t)
 {
     const AstNode *s = t->s;
@@ -127,6 +128,7 @@ static bool check_shapes(Resolve *r, const Transfer *t)
     return true;
 }
 
+// The innermost parallel level that the place of a tile depends on.
 static int view_level(const Resolve *r, const TileView *v)
 {
     int level = resolve_expr_level(r, v->slot);
@@ -146,6 +148,8 @@ static bool check_places(Resolve *r, const Transfer *t)
     return false;
 }
 
+// What the TMA unit can bring: boxes of constant extents whose rows are whole 16-byte units, from a
+// place that is the same for all who execute the statement.
 static bool check_tma(Resolve *r, const Transfer *t)
 {
     const Value *g = t->src_shared ? &t->dst : &t->src;
@@ -261,6 +265,7 @@ static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Valu
     return true;
 }
 
+// Forms of the language that this compiler does not have yet.
 static bool refuse_later(Resolve *r, const AstNode *s)
 {
     static const char *const ops[] = {[XFER_DMA_PAD] = "dma.pad",
@@ -277,6 +282,8 @@ static bool refuse_later(Resolve *r, const AstNode *s)
     return what != NULL;
 }
 
+// Both ends and every rule that does not depend on the swizzle. The order decides which of several
+// faults is reported: structure, names, memories, shapes, engine.
 static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
 {
     *t = (Transfer){.s = s, .async = s->flags & AST_F_ASYNC, .tma = s->op != XFER_DMA_COPY};
@@ -305,6 +312,7 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
            check_places(r, t);
 }
 
+// [x =] dma.copy src => dst | shared. A refused copy still defines its name, silently.
 void resolve_copy(Resolve *r, const AstNode *s)
 {
     Transfer t;
@@ -338,6 +346,7 @@ void resolve_copy(Resolve *r, const AstNode *s)
 
 // ---- wait --------------------------------------------------------------------------------------
 
+// wait f: f is asynchronous, was not waited for, and starts as often as the wait stands.
 static void wait_one(Resolve *r, const AstNode *ref)
 {
     if (ref->kind == AST_ERROR) return;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+// What an expression is after its error was reported; everything made from it stays silent.
 Value value_none(void) { return (Value){.kind = VAL_NONE}; }
 
 Value value_index(Resolve *r, const Expr *e, DType t)
@@ -13,6 +14,7 @@ Value value_index(Resolve *r, const Expr *e, DType t)
     return (Value){.kind = VAL_SCALAR, .type = t, .index = e};
 }
 
+// A value from a tree; an integer expression stays one.
 Value value_texpr(const TExpr *x)
 {
     Value v = {.kind = VAL_SCALAR, .type = x->type, .x = x};
@@ -57,6 +59,7 @@ const char *value_describe(Resolve *r, const Value *v)
 
 // ---- conversions -------------------------------------------------------------------------------
 
+// Whether all integers from lo to hi are values of the type.
 static bool fits(DType t, i64 lo, i64 hi)
 {
     switch (t) {
@@ -74,6 +77,7 @@ static bool fits(DType t, i64 lo, i64 hi)
 
 static bool is_unsigned(DType t) { return t == DT_U32 || t == DT_U64 || t == DT_U16 || t == DT_U8; }
 
+// The conversion as an operation, or folded when the value is known.
 static Value cast(Resolve *r, Value v, DType to, Loc loc)
 {
     const TExpr *a = value_tree(r, &v, loc);
@@ -87,6 +91,7 @@ static Value cast(Resolve *r, Value v, DType to, Loc loc)
     return value_texpr(x);
 }
 
+// Conversions that keep every value.
 static bool float_widens(DType from, DType to)
 {
     if (to == DT_F64) return true;
@@ -103,6 +108,7 @@ static bool exact_constant(const Value *v, DType to)
     return v->index && expr_is_const(v->index, &n) && math_round(to, (double)n) == (double)n;
 }
 
+// Integer to integer: the expression stays, its bits are those of the new type.
 static Value convert_int(Resolve *r, Value v, DType to, Loc loc)
 {
     i64 lo, hi;
@@ -126,6 +132,8 @@ static Value convert_int(Resolve *r, Value v, DType to, Loc loc)
     return v;
 }
 
+// The table of implicit conversions: integers among each other and to floats, floats among each
+// other, with a warning when a value may be lost; constants only when theirs is.
 Value resolve_convert(Resolve *r, Value v, DType to, Loc loc)
 {
     if (v.kind == VAL_NONE) return v;
@@ -158,6 +166,7 @@ Value resolve_convert(Resolve *r, Value v, DType to, Loc loc)
     return cast(r, v, to, loc);
 }
 
+// `__to<T>(v)`: any number to any number, without a warning.
 Value resolve_cast(Resolve *r, Value v, DType to, Loc loc)
 {
     if (v.kind == VAL_NONE) return v;
@@ -185,12 +194,14 @@ Value resolve_cast(Resolve *r, Value v, DType to, Loc loc)
 
 // ---- integers ----------------------------------------------------------------------------------
 
+// The type of a scalar that holds an index expression: 64 bits only when its range asks for it.
 static DType index_type(Resolve *r, const Expr *e)
 {
     i64 lo, hi;
     return expr_range(r->x, e, &lo, &hi) && !fits(DT_S32, lo, hi) ? DT_S64 : DT_S32;
 }
 
+// An expression of mutable variables as of now: the value moves to a scalar that nobody else sets.
 const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc)
 {
     if (!e || !r->at || !resolve_uses_mutable(r, e)) return e;
@@ -201,6 +212,8 @@ const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc)
     return expr_var(r->x, r->k->scalars.at[s].name);
 }
 
+// Integers that come from memory or from bits become a scalar, so that they can be part of shapes,
+// coordinates and bounds.
 const Expr *value_to_index(Resolve *r, Value v, Loc loc, const char *what)
 {
     if (v.kind == VAL_NONE) return NULL;
@@ -229,6 +242,7 @@ const Expr *resolve_index(Resolve *r, const AstNode *e, const char *what)
     return value_to_index(r, resolve_expr(r, e), e->loc, what);
 }
 
+// A constant within [lo, hi]; `what` names its role in the message.
 bool resolve_const(Resolve *r, const AstNode *e, const char *what, i64 lo, i64 hi, i64 *out)
 {
     const Expr *x = resolve_index(r, e, what);
@@ -259,6 +273,7 @@ const TExpr *resolve_condition(Resolve *r, const AstNode *e, const Expr **index)
 
 // ---- operands that are evaluated only sometimes ------------------------------------------------
 
+// Trees that must not be evaluated unless control reaches them.
 static bool reads_memory(const TExpr *x)
 {
     if (!x) return false;
@@ -270,11 +285,14 @@ static Value resolve_into(Resolve *r, const AstNode *e, TileBlock *into)
 {
     TileBlock *saved = r->at;
     r->at = r->at ? into : NULL;
+    r->guards++;
     Value v = resolve_expr(r, e);
+    r->guards--;
     r->at = saved;
     return v;
 }
 
+// scalar = v, as the last operation of a block.
 static void set_scalar(Resolve *r, TileBlock *block, int scalar, const Value *v, Loc loc)
 {
     TileBlock *saved = r->at;
@@ -371,6 +389,7 @@ static int distance(const char *a, const char *b)
     return row[nb];
 }
 
+// Reports the name once: from here on it is known and silent.
 static Value unknown_name(Resolve *r, const AstNode *e)
 {
     const char *best = NULL;
@@ -396,6 +415,7 @@ static Value resolve_name(Resolve *r, const AstNode *e)
     return s ? s->value : unknown_name(r, e);
 }
 
+// `[a, b]` or `{a, b}`; bounds of bounded elements are kept.
 static Value resolve_list(Resolve *r, const AstNode *e)
 {
     Value v = {.kind = VAL_LIST, .shape = e->kind == AST_SPAN};
@@ -413,6 +433,7 @@ static Value resolve_list(Resolve *r, const AstNode *e)
     return v;
 }
 
+// Increments are statements of their own; inside expressions their moment would matter.
 static Value resolve_unary(Resolve *r, const AstNode *e)
 {
     if (e->op >= AST_OP_PREINC && e->op <= AST_OP_POSTDEC) {
@@ -422,6 +443,7 @@ static Value resolve_unary(Resolve *r, const AstNode *e)
     return math_unary(r, (AstOp)e->op, resolve_expr(r, e->value), e->loc);
 }
 
+// |x|: bytes of a type, or elements of a shape or tile.
 static Value resolve_count(Resolve *r, const AstNode *e)
 {
     if (e->type) {
@@ -444,6 +466,7 @@ static Value resolve_count(Resolve *r, const AstNode *e)
     return value_index(r, n, DT_S32);
 }
 
+// cdiv(a, b), a divided by b, rounded up.
 static Value resolve_cdiv(Resolve *r, const AstNode *e)
 {
     if (e->list.n != 2) {
@@ -486,6 +509,7 @@ static Value resolve_select(Resolve *r, const AstNode *e)
     return resolve_expr(r, e->list.at[i + 1]);
 }
 
+// f(x): a built-in, a device function, or x(i) of a tuple or shape.
 static Value resolve_call(Resolve *r, const AstNode *e)
 {
     if (!e->name) return value_none(); // did not parse
@@ -507,6 +531,7 @@ static Value resolve_call(Resolve *r, const AstNode *e)
     return resolve_extent(r, s->value, &e->list, e->loc);
 }
 
+// `__bitcast<T>(x)`: the same bits as another type of the same size.
 static Value resolve_bitcast(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
@@ -554,6 +579,7 @@ static Value resolve_float(Resolve *r, const AstNode *e, DType t, double value)
     return value_texpr(x);
 }
 
+// The value of any expression. Errors are reported here and below, never by the caller.
 Value resolve_expr(Resolve *r, const AstNode *e)
 {
     if (!e) return value_none();

@@ -10,6 +10,7 @@ enum { MMA_ROWS = 64, MMA_COLS_MAX = 256, FRAG_MAX_ELEMENTS = 64 * 512, FRAG_MAX
 
 // ---- declarations ------------------------------------------------------------------------------
 
+// Fragments and products belong to a warpgroup, and all of its threads take part.
 static bool need_group4(Resolve *r, Loc loc, const char *what)
 {
     if (!r->at) {
@@ -22,6 +23,7 @@ static bool need_group4(Resolve *r, Loc loc, const char *what)
     return false;
 }
 
+// Declares a fragment of the kernel; `decl` identifies it across the two walks.
 static int add_frag(Resolve *r, const AstNode *decl, const char *name, TileFrag f)
 {
     f.name = resolve_plain(r, name);
@@ -31,6 +33,7 @@ static int add_frag(Resolve *r, const AstNode *decl, const char *name, TileFrag 
     return r->k->frags.n - 1;
 }
 
+// Gives the fragment its name; an array of them needs an index before it can be used.
 static void define_frag(Resolve *r, const char *name, Loc loc, int frag)
 {
     const TileFrag *f = &r->k->frags.at[frag];
@@ -38,6 +41,7 @@ static void define_frag(Resolve *r, const char *name, Loc loc, int frag)
     scope_add(r, name, loc, v);
 }
 
+// All elements of one slot = v.
 static void emit_fill(Resolve *r, int frag, int slot, Value v, Loc loc)
 {
     v = resolve_convert(r, v, r->k->frags.at[frag].type, loc);
@@ -69,6 +73,7 @@ static void take_shape(Resolve *r, const AstNode *decl, TileFrag *f)
     }
 }
 
+// Element types that registers can hold.
 static bool frag_type(Resolve *r, const AstNode *type, DType *out)
 {
     if (type->dtype < 0) {
@@ -81,6 +86,7 @@ static bool frag_type(Resolve *r, const AstNode *type, DType *out)
     return false;
 }
 
+// Extents: constants, one or two of them, small enough for the registers of 128 threads.
 static bool frag_dims(Resolve *r, const AstNode *type, TileFrag *f)
 {
     f->rank = type->list.n;
@@ -102,6 +108,7 @@ static bool frag_dims(Resolve *r, const AstNode *type, TileFrag *f)
     return true;
 }
 
+// `frag T[..] x[n]`: n fragments, each with registers of its own.
 static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f)
 {
     f->slots = 1;
@@ -117,6 +124,7 @@ static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f)
     return true;
 }
 
+// frag T [M, N] x[n] {v};  frag x {v};  frag.f32 x {v};
 void resolve_frag_decl(Resolve *r, const AstNode *s)
 {
     TileFrag f = {.type = DT_F32, .loc = s->loc};
@@ -200,6 +208,7 @@ bool frag_element(Resolve *r, const Value *frag, const AstNode *e, u8 *which)
     return true;
 }
 
+// One variable of an apply: a bounded integer that differs between threads.
 static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 extent)
 {
     const Expr *e = expr_var(r->x, var);
@@ -211,6 +220,7 @@ static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 exte
     scope_add(r, name->name, name->loc, v);
 }
 
+// apply {i, j} in x.span S: S for every element of x that the thread owns.
 void resolve_apply(Resolve *r, const AstNode *s)
 {
     Value v;
@@ -249,6 +259,7 @@ void resolve_apply(Resolve *r, const AstNode *s)
 
 // ---- reductions and copies ---------------------------------------------------------------------
 
+// reduce_max(dst, src, dim), reduce_sum(dst, src, dim), all_reduce_sum(v).
 void resolve_reduce(Resolve *r, const AstNode *s)
 {
     bool all = s->kind == AST_ALL_REDUCE;
@@ -299,6 +310,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
     o->imm = (i64)kind * 2 + axis;
 }
 
+// copy(dst, src): register to register, so shapes and types are equal.
 void resolve_frag_copy(Resolve *r, const AstNode *s)
 {
     Value dst, src;
@@ -329,6 +341,7 @@ void resolve_frag_copy(Resolve *r, const AstNode *s)
 
 // ---- matrix products ---------------------------------------------------------------------------
 
+// acc = mma.fill.f32 v declares an accumulator; mma.fill acc, v fills one that exists.
 static void mma_fill(Resolve *r, const AstNode *s)
 {
     if (!need_group4(r, s->loc, "mma")) {
@@ -377,6 +390,7 @@ typedef struct {
     const AstNode *e;
 } OperandShape;
 
+// An operand: a shared tile, or for A also a fragment. *o gets its place, *s its shape as written.
 static bool need_mma_operand(Resolve *r, const AstNode *e, bool is_a, TileOperand *o,
                              OperandShape *s)
 {
@@ -472,6 +486,8 @@ static bool check_product(Resolve *r, const AstNode *s, const TileFrag *acc, con
     return true;
 }
 
+// mma.row.row acc, a, b and its three other orders. The first word is A's, the second B's: `col`
+// says that the operand is given transposed.
 static void mma_multiply(Resolve *r, const AstNode *s)
 {
     if (s->flags & AST_F_ASYNC && s->name) scope_add(r, s->name, s->loc, value_none());
@@ -537,6 +553,7 @@ static bool mask_store(Resolve *r, const AstNode *s, TileView *dst)
     return true;
 }
 
+// mma.store acc, dst: converts to the element type of dst.
 static void mma_store(Resolve *r, const AstNode *s)
 {
     static const struct {
@@ -656,6 +673,7 @@ static void mma_load(Resolve *r, const AstNode *s)
     set->value = x;
 }
 
+// All statements that begin with `mma`.
 void resolve_mma(Resolve *r, const AstNode *s)
 {
     bool parsed = s->op == MMA_STORE ? s->value && s->target : s->target != NULL;

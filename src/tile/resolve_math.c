@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+// Constants are rounded where they are written, as the machine would round them.
 double math_round(DType t, double v)
 {
     switch (t) {
@@ -22,6 +23,7 @@ double math_round(DType t, double v)
     }
 }
 
+// Constants adapt to the type that they meet.
 static bool is_literal(const Value *v, double *out)
 {
     i64 n;
@@ -43,6 +45,7 @@ static const TExpr *float_const(Resolve *r, DType t, double v, Loc loc)
     return x;
 }
 
+// a as type t; constants are converted now.
 static const TExpr *cast_tree(Resolve *r, const TExpr *a, DType t, Loc loc)
 {
     if (a->type == t) return a;
@@ -75,6 +78,7 @@ static bool fold_float(TileMath m, double a, double b, double *out)
     return !isnan(v);
 }
 
+// An operation, folded when all operands are f32 constants.
 static const TExpr *math_tree(Resolve *r, TileMath m, DType t, const TExpr *a, const TExpr *b,
                               const TExpr *c, Loc loc)
 {
@@ -105,6 +109,7 @@ static bool need_number(Resolve *r, const Value *v, Loc loc)
     return false;
 }
 
+// The usual rule for 32 and 64 bits: the wider wins, then the unsigned. Smaller types become s32.
 static DType int_type(DType a, DType b)
 {
     if (a == DT_U64 || b == DT_U64) return DT_U64;
@@ -127,6 +132,7 @@ static DType float_type(const Value *a, const Value *b)
     return fa ? a->type : b->type;
 }
 
+// f64 exists for constants only.
 static bool no_f64(Resolve *r, DType t, Loc loc)
 {
     if (t != DT_F64) return true;
@@ -134,6 +140,7 @@ static bool no_f64(Resolve *r, DType t, Loc loc)
     return false;
 }
 
+// One operand at least is a float. Computes in f32; see the head of the file.
 static Value float_binary(Resolve *r, TileMath m, Value a, Value b, Loc loc)
 {
     DType t = float_type(&a, &b);
@@ -156,6 +163,7 @@ static Value float_binary(Resolve *r, TileMath m, Value a, Value b, Loc loc)
     return value_texpr(compares ? x : cast_tree(r, x, t, loc));
 }
 
+// The same operation on expressions; > and >= are < and <= with sides exchanged.
 static const Expr *index_binary(Resolve *r, AstOp op, const Expr *a, const Expr *b)
 {
     ExprPool *p = r->x;
@@ -215,6 +223,8 @@ static const TExpr *int_tree(Resolve *r, const Value *v, DType t, Loc loc)
     return value_tree(r, &typed, loc);
 }
 
+// Two integers. Comparisons keep both forms: the expression for folding and for the host, the tree
+// for the device.
 static Value int_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 {
     TileMath m = (TileMath)math_of_op(op);
@@ -234,6 +244,7 @@ static Value int_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
     return v;
 }
 
+// &&, ||, == and != of bools.
 static Value bool_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 {
     if (a.type != DT_BOOL || b.type != DT_BOOL) {
@@ -262,6 +273,7 @@ static Value bool_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 
 // ---- lists: element by element -----------------------------------------------------------------
 
+// Shapes and tuples of equal rank, or a list and a number.
 static Value list_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 {
     if (a.kind == VAL_LIST && b.kind == VAL_LIST && a.n != b.n) {
@@ -288,6 +300,7 @@ static Value list_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 
 // ---- bounded integers --------------------------------------------------------------------------
 
+// a # b numbers pairs row by row; x #+ k and x #- k move the bound only.
 static Value bound_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 {
     if (op == AST_OP_UB_MUL || op == AST_OP_UB_DIV || op == AST_OP_UB_MOD) {
@@ -315,6 +328,7 @@ static Value bound_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 
 // ---- entry points ------------------------------------------------------------------------------
 
+// Any binary operator on any two values.
 Value math_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
 {
     if (a.kind == VAL_NONE || b.kind == VAL_NONE) return value_none();
@@ -349,6 +363,7 @@ Value math_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
     return int_binary(r, op, a, b, loc);
 }
 
+// # - + ! ~
 Value math_unary(Resolve *r, AstOp op, Value a, Loc loc)
 {
     if (a.kind == VAL_NONE) return a;
@@ -389,6 +404,7 @@ Value math_unary(Resolve *r, AstOp op, Value a, Loc loc)
     return value_none();
 }
 
+// c ? a : b when both sides may be evaluated.
 Value math_select(Resolve *r, Value c, Value a, Value b, Loc loc)
 {
     if (!need_scalar(r, &c, loc) || !need_scalar(r, &a, loc) || !need_scalar(r, &b, loc))
@@ -456,6 +472,7 @@ static const Builtin builtin[] = {
     {"__atomic_cas", 3, -1},  {"__bar_arrive", 2, -1}, {"__bar_sync", 2, -1},
 };
 
+// __alignup(a, n), __aligndown(a, n): the multiple of n at or beside a.
 static Value call_align(Resolve *r, const AstNode *e, bool up)
 {
     const Expr *a = resolve_index(r, e->list.at[0], "the value to align");
@@ -467,6 +484,7 @@ static Value call_align(Resolve *r, const AstNode *e, bool up)
     return value_index(r, expr_mul(r->x, q, c), DT_S32);
 }
 
+// __max and __min of integers stay expressions.
 static Value call_int_minmax(Resolve *r, TileMath m, Value a, Value b, Loc loc)
 {
     DType t = int_type(a.type, b.type);
@@ -478,6 +496,7 @@ static Value call_int_minmax(Resolve *r, TileMath m, Value a, Value b, Loc loc)
         math_tree(r, m, t, value_tree(r, &a, loc), value_tree(r, &b, loc), NULL, loc));
 }
 
+// Arguments become f32; equal narrow types come back as that type.
 static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
 {
     Value v[3];
@@ -507,6 +526,7 @@ static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
     return value_texpr(cast_tree(r, y, t, e->loc));
 }
 
+// A built-in function by its row in the table above.
 Value math_call(Resolve *r, const AstNode *e)
 {
     if (!strcmp(e->name, "__alignup") || !strcmp(e->name, "__aligndown")) {

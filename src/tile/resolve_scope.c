@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+// Opens a block. The result goes to scope_pop.
 int scope_push(Resolve *r)
 {
     r->depth++;
@@ -18,6 +19,7 @@ static void check_future(Resolve *r, Symbol *s)
     s->blamed = true;
 }
 
+// Closes a block: its names become invisible, its futures must have been waited for.
 void scope_pop(Resolve *r, int mark)
 {
     while (r->symbols.n > mark) {
@@ -33,6 +35,7 @@ Symbol *scope_find(const Resolve *r, const char *name)
     return name ? map_get(r->names, name) : NULL;
 }
 
+// Makes a name visible. One that was wrong before may be declared again without a second message.
 Symbol *scope_add(Resolve *r, const char *name, Loc loc, Value v)
 {
     if (!name) return NULL; // did not parse
@@ -85,6 +88,7 @@ const char *resolve_plain(Resolve *r, const char *name)
 // ---- emission
 // ------------------------------------------------------------------------------------
 
+// Appends an operation with nothing in it yet. On the host level it goes nowhere.
 TileOp *resolve_emit(Resolve *r, TileOpcode op, Loc loc)
 {
     TileOp *o = ARENA_NEW(r->arena, TileOp);
@@ -105,6 +109,7 @@ int resolve_new_scalar(Resolve *r, const char *name, DType type, Loc loc)
     return r->k->scalars.n - 1;
 }
 
+// Levels of variables only rise: a variable that once depended on the thread stays suspect.
 static void raise_level(Resolve *r, const char *var, int level)
 {
     intptr_t old = (intptr_t)map_get(r->var_level, var);
@@ -171,6 +176,7 @@ void resolve_unsupported(Resolve *r, Loc loc, const char *fmt, ...)
     diag_error(r->diag, loc, NULL, "not supported yet: %s", text);
 }
 
+// An expression for people: without sigils, at most 80 bytes.
 const char *resolve_text(Resolve *r, const Expr *e)
 {
     Buf b = {0};
@@ -212,8 +218,10 @@ static bool is_device(const Resolve *r, const char *name)
     return name[0] == '%';
 }
 
+// Only symbols of the plan: the host can evaluate it.
 bool resolve_host_only(const Resolve *r, const Expr *e) { return !any_var(e, is_device, r); }
 
+// The innermost level whose instances may see different values of e.
 int resolve_expr_level(const Resolve *r, const Expr *e)
 {
     if (!e) return LEVEL_BLOCK;

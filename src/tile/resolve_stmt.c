@@ -8,6 +8,7 @@
 
 // ---- definitions -------------------------------------------------------------------------------
 
+// Integers are read as expressions, everything else as a tree.
 static Value scalar_read(Resolve *r, int scalar, Loc loc)
 {
     const TileScalar *s = &r->k->scalars.at[scalar];
@@ -23,6 +24,7 @@ static void emit_set(Resolve *r, int scalar, const Value *v, Loc loc)
     resolve_set(r, scalar, value_tree(r, v, loc), loc);
 }
 
+// An alias keeps the place that it had when it was defined.
 static void freeze_view(Resolve *r, TileView *v, const char *name, Loc loc)
 {
     if (v->slot) v->slot = resolve_freeze(r, v->slot, name, loc);
@@ -102,6 +104,7 @@ static bool usable_type(Resolve *r, const AstNode *type, DType *out)
     return false;
 }
 
+// mutable [T] x = e: a scalar of the tile IR, one copy a thread.
 static void mutable_decl(Resolve *r, const AstNode *s, Value v, bool typed, DType type)
 {
     if (!r->at) {
@@ -134,6 +137,7 @@ static void mutable_decl(Resolve *r, const AstNode *s, Value v, bool typed, DTyp
     sym->scalar = id;
 }
 
+// T x = e;  mutable T x = e;  mutable x = e;
 static void scalar_decl(Resolve *r, const AstNode *s)
 {
     if (s->type && s->type->name && !strcmp(s->type->name, "stream")) {
@@ -165,6 +169,7 @@ static void scalar_decl(Resolve *r, const AstNode *s)
         resolve_define(r, s, s->name, v);
 }
 
+// s : [a, b];  ituple t = {a, b};
 static void list_decl(Resolve *r, const AstNode *s)
 {
     bool shape = s->kind == AST_SPAN_DECL;
@@ -184,6 +189,7 @@ static void list_decl(Resolve *r, const AstNode *s)
 
 // ---- shared buffers ----------------------------------------------------------------------------
 
+// Where a buffer may be declared and what its declaration may say.
 static bool buffer_decl_rules(Resolve *r, const AstNode *s)
 {
     if (s->storage == STOR_GLOBAL) {
@@ -232,6 +238,7 @@ static bool buffer_decl_rules(Resolve *r, const AstNode *s)
     return true;
 }
 
+// shared T [dims] name[N][M]: an array is one buffer with N * M slots.
 void resolve_buffer_decl(Resolve *r, const AstNode *s)
 {
     TileBuffer b = {.name = s->name, .kind = TB_SHARED, .param = -1, .slots = 1, .loc = s->loc};
@@ -294,6 +301,7 @@ static bool assigned_value(Resolve *r, const AstNode *s, Value old, DType type, 
     return out->kind != VAL_NONE;
 }
 
+// x.at(i, j) = e, also with an operator: of a fragment or of memory.
 static void assign_element(Resolve *r, const AstNode *s)
 {
     r->is_target = true;
@@ -328,6 +336,7 @@ static void assign_mutable(Resolve *r, const AstNode *s, const Symbol *sym)
     emit_set(r, sym->scalar, &v, s->loc);
 }
 
+// x = e: sets a mutable name, else declares x in this block.
 static void assign_name(Resolve *r, const AstNode *s)
 {
     const char *name = s->target->name;
@@ -380,6 +389,7 @@ static void assign(Resolve *r, const AstNode *s)
 
 // ---- expressions as statements -----------------------------------------------------------------
 
+// x++ and its kin as statements.
 static void increment(Resolve *r, const AstNode *e)
 {
     const AstNode *name = e->value;
@@ -398,6 +408,7 @@ static void increment(Resolve *r, const AstNode *e)
     if (v.kind != VAL_NONE) emit_set(r, sym->scalar, &v, e->loc);
 }
 
+// Register hand-over; any other call is an expression without use.
 static void call_statement(Resolve *r, const AstNode *e)
 {
     static const char *const inc = "croq::cuda::setreg_inc", *const dec = "croq::cuda::setreg_dec";
@@ -445,13 +456,13 @@ static void expr_statement(Resolve *r, const AstNode *s)
 
 // Statements from here on run only for some instances of `level`. Returns what to restore.
 typedef struct {
-    int level;
+    int level, guards;
     Loc loc;
 } Control;
 
 static Control enter_control(Resolve *r, int level, Loc loc)
 {
-    Control c = {r->control, r->control_loc};
+    Control c = {r->control, r->guards, r->control_loc};
     if (level > r->control) {
         r->control = level;
         r->control_loc = loc;
@@ -462,6 +473,7 @@ static Control enter_control(Resolve *r, int level, Loc loc)
 static void leave_control(Resolve *r, Control c)
 {
     r->control = c.level;
+    r->guards = c.guards;
     r->control_loc = c.loc;
 }
 
@@ -487,6 +499,7 @@ static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, 
     r->at = &o->body;
 }
 
+// A loop is one for all threads of a warp.
 static bool check_uniform(Resolve *r, const Expr *e, Loc loc)
 {
     if (!e || resolve_expr_level(r, e) < LEVEL_THREAD) return e != NULL;
@@ -554,6 +567,7 @@ static bool open_range(Resolve *r, const AstNode *s, const AstNode *g)
     return true;
 }
 
+// `: unroll` and `: unroll(n)` are requests; the lowering decides.
 static void loop_suffixes(Resolve *r, const AstNode *s)
 {
     for (int i = 0; i < s->list2.n; i++) {
@@ -580,7 +594,7 @@ static void foreach (Resolve *r, const AstNode *s)
     }
     loop_suffixes(r, s);
     TileBlock *saved = r->at;
-    Control outer = {r->control, r->control_loc};
+    Control outer = {r->control, r->guards, r->control_loc};
     int mark = scope_push(r);
     r->loop_depth++;
     bool ok = true;
@@ -639,6 +653,7 @@ static int waited_futures(const Resolve *r, bool *waited)
     return r->symbols.n;
 }
 
+// A future that only one side waits for would be in flight, or not, behind the branch.
 static void check_branches(Resolve *r, const AstNode *s, int n, const bool *before,
                            const bool *left)
 {
@@ -651,6 +666,7 @@ static void check_branches(Resolve *r, const AstNode *s, int n, const bool *befo
     }
 }
 
+// A condition that is decided on the device. Both sides start from the same futures.
 static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
 {
     TileOp *o = resolve_emit(r, TOP_IF, s->loc);
@@ -661,6 +677,7 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
          *left = arena_alloc(r->arena, (size_t)n + 1);
     waited_futures(r, before);
     Control outer = enter_control(r, resolve_tree_level(r, cond), s->loc);
+    r->guards++;
     r->at = &o->body;
     resolve_block(r, s->body);
     waited_futures(r, left);
@@ -672,6 +689,7 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     r->at = saved;
 }
 
+// !c as a comparison where that is possible, for the reader of the launch plan.
 static const Expr *negated(Resolve *r, const Expr *c)
 {
     switch (c->op) {
@@ -702,6 +720,7 @@ static void host_if(Resolve *r, const AstNode *s, const Expr *cond)
     r->when = saved;
 }
 
+// if (c) S else T: decided now when c is constant.
 static void branch(Resolve *r, const AstNode *s)
 {
     const Expr *index;
@@ -731,6 +750,7 @@ static void branch(Resolve *r, const AstNode *s)
 
 // ---- the rest ----------------------------------------------------------------------------------
 
+// sync.barrier : level
 static void sync_statement(Resolve *r, const AstNode *s)
 {
     if (s->op != SYNC_BARRIER || s->level == AST_LEVEL_DEVICE || s->level == AST_LEVEL_CLUSTER) {
@@ -755,6 +775,7 @@ static void sync_statement(Resolve *r, const AstNode *s)
     resolve_emit(r, TOP_BARRIER, s->loc)->level = (u8)level;
 }
 
+// assert(c, text): now, or by the launch plan when it depends on sizes.
 static void assertion(Resolve *r, const AstNode *s)
 {
     const Expr *index;
@@ -774,6 +795,7 @@ static void assertion(Resolve *r, const AstNode *s)
     vec_push(r->arena, &r->plan->checks, c);
 }
 
+// Statements of the language that come later; their name, or NULL.
 static const char *later_statement(const AstNode *s)
 {
     switch (s->kind) {
@@ -803,6 +825,7 @@ static void return_statement(Resolve *r, const AstNode *s)
         resolve_unsupported(r, s->loc, "return before the end of the function");
 }
 
+// One statement. On the host level only declarations, conditions and `parallel` have a meaning.
 void resolve_stmt(Resolve *r, const AstNode *s)
 {
     if (!s) return;
@@ -843,6 +866,7 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     }
 }
 
+// A block, or one statement in its place, in a scope of its own.
 void resolve_block(Resolve *r, const AstNode *block)
 {
     if (!block) return;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+// For messages: "bf16 [128, 64]".
 const char *view_text(Resolve *r, const Value *v)
 {
     Buf b = {0};
@@ -18,6 +19,7 @@ const char *view_text(Resolve *r, const Value *v)
     return text;
 }
 
+// The whole of a buffer.
 Value view_of_buffer(Resolve *r, int buffer)
 {
     const TileBuffer *b = &r->k->buffers.at[buffer];
@@ -32,6 +34,7 @@ Value view_of_buffer(Resolve *r, int buffer)
     return v;
 }
 
+// The shape of a tile or fragment.
 Value view_span(Resolve *r, const Value *v, Loc loc)
 {
     Value s = {.kind = VAL_LIST, .shape = true};
@@ -51,6 +54,7 @@ Value view_span(Resolve *r, const Value *v, Loc loc)
     return s;
 }
 
+// An expression that must be a tile in memory; `what` names its role.
 bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *out)
 {
     *out = resolve_expr(r, e);
@@ -61,6 +65,7 @@ bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *ou
     return false;
 }
 
+// What the kernel reads is an input, what it writes an output.
 void view_used(Resolve *r, const TileView *v, bool write, Loc loc)
 {
     if (v->buffer < 0) return;
@@ -80,6 +85,7 @@ void view_used(Resolve *r, const TileView *v, bool write, Loc loc)
 
 static bool is_wild(const AstNode *e) { return e && e->kind == AST_WILD; }
 
+// Lists of a tiling have one value per dimension that the tile keeps.
 static bool need_rank(Resolve *r, const AstNode *e, const Value *v, const AstList *list,
                       const char *what)
 {
@@ -236,6 +242,7 @@ static Value view_box(Resolve *r, const AstNode *e, Value v)
     return v;
 }
 
+// .sqz(): drops the dimensions of extent 1, but never all.
 static Value view_squeeze(Value v)
 {
     int rank = 0;
@@ -314,6 +321,7 @@ static Value index_shape(Resolve *r, const AstNode *e, Value v)
     return out;
 }
 
+// x[i]: a buffer or fragment of an array; s[(0), 4]: a shape from a shape.
 Value resolve_index_of(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
@@ -364,6 +372,7 @@ Value resolve_extent(Resolve *r, Value list, const AstList *args, Loc loc)
     return v;
 }
 
+// x.span, x.data
 Value resolve_member(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
@@ -382,6 +391,37 @@ Value resolve_member(Resolve *r, const AstNode *e)
 
 // ---- elements ----------------------------------------------------------------------------------
 
+// A sum of multiples of variables, each of which takes every value of its range: the bounds of such
+// an expression are values of it. Scalars and block indices only have the range of their type.
+static bool is_attained(const Resolve *r, const Expr *e)
+{
+    i64 lo, hi;
+    switch (e->op) {
+    case EX_CONST: return true;
+    case EX_VAR:
+        for (int i = 0; i < r->k->scalars.n; i++)
+            if (r->k->scalars.at[i].name == e->name) return false;
+        return expr_range(r->x, e, &lo, &hi) && hi < 1 << 24;
+    case EX_ADD:
+    case EX_SUB: return is_attained(r, e->a) && is_attained(r, e->b);
+    case EX_MUL: return is_attained(r, e->a) && e->b->op == EX_CONST;
+    default: return false;
+    }
+}
+
+// Without a condition around it every value of the index is used.
+static bool check_index(Resolve *r, const Expr *i, const Expr *whole, Loc loc)
+{
+    i64 lo, hi, n;
+    if (r->guards || !expr_is_const(whole, &n) || !expr_range(r->x, i, &lo, &hi)) return true;
+    if ((lo >= 0 && hi < n) || !is_attained(r, i)) return true;
+    resolve_error(r, loc, "guard it with an `if`",
+                  "the index %s runs from %lld to %lld; the dimension has %lld elements",
+                  resolve_text(r, i), (long long)lo, (long long)hi, (long long)n);
+    return false;
+}
+
+// One element: a view of extents 1 that keeps no dimension.
 static Value memory_element(Resolve *r, const AstNode *e, Value v)
 {
     if (!need_rank(r, e, &v, &e->list, "`.at`")) return value_none();
@@ -390,7 +430,10 @@ static Value memory_element(Resolve *r, const AstNode *e, Value v)
     for (int k = 0; k < v.view.rank; k++) {
         int d = v.view.dim[k];
         const Expr *i = resolve_index(r, e->list.at[k], "the index of an element");
-        if (!i || !check_start(r, i, v.view.extent[d], i, e->list.at[k]->loc)) return value_none();
+        Loc at = e->list.at[k]->loc;
+        if (!i || !check_start(r, i, v.view.extent[d], i, at) ||
+            !check_index(r, i, v.view.extent[d], at))
+            return value_none();
         one->origin[d] = expr_add(r->x, v.view.origin[d], i);
     }
     for (int d = 0; d < r->k->buffers.at[v.view.buffer].rank; d++)
