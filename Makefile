@@ -20,7 +20,7 @@ JOBS         ?= $(shell nproc 2>/dev/null || echo 2)
 # The one place of the version is the public header.
 VERSION := $(shell sed -n 's/^.define BATON_VERSION_TEXT "\(.*\)"/\1/p' include/baton.h)
 
-WARNINGS := -Wall -Wextra -Wno-unknown-pragmas -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+WARNINGS := -Wall -Wextra -Wno-unknown-pragmas -Wno-ignored-attributes -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 CFLAGS   := -std=gnu11 -O2 -g -fPIC $(WARNINGS)
 LDLIBS   := -ldl -lm -lpthread
 ifdef SAN
