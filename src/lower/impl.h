@@ -72,6 +72,7 @@ struct Lower {
     int *scalar_reg;
     int *buffer;               // ThreadFn buffer per tile buffer, -1: not made yet
     int *future_mbar;          // buffer index of the barrier of a future, -1
+    int *future_dst;           // tile buffer that a TMA load with this future fills, -1
     int *future_phase;         // its phase register
     int *pending_mbar, *pending_phase; // per tile buffer: what BUF_PENDING waits for
     Map *carrier;              // per copy: its CopyCarrier + 1

@@ -353,7 +353,9 @@ void lower_op_SET(Lower *l, const TileOp *op)
     ThreadType t = lower_type(s->type);
     if (thread_type_class[t] == RC_B32) t = TT_B32;
     if (thread_type_class[t] == RC_B64) t = TT_B64;
-    EMIT(&l->b, OP_MOV, t, opd_reg(reg, 0), v);
+    bool not = v.negate; // only guards and `if` take a negated predicate
+    v.negate = false;
+    EMIT(&l->b, not ? OP_NOT : OP_MOV, t, opd_reg(reg, 0), v);
 }
 
 // In an apply over a vector the lanes that hold copies leave the store to one of them.
@@ -418,13 +420,14 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->buffer = ARENA_ARRAY(a, int, k->buffers.n + 1);
     l->future_mbar = ARENA_ARRAY(a, int, k->futures.n + 1);
     l->future_phase = ARENA_ARRAY(a, int, k->futures.n + 1);
+    l->future_dst = ARENA_ARRAY(a, int, k->futures.n + 1);
     l->pending_mbar = ARENA_ARRAY(a, int, k->buffers.n + 1);
     l->pending_phase = ARENA_ARRAY(a, int, k->buffers.n + 1);
     l->carrier = map_new(a);
     for (int i = 0; i <= k->frags.n; i++) l->frag_reg[i] = -1;
     for (int i = 0; i <= k->scalars.n; i++) l->scalar_reg[i] = -1;
     for (int i = 0; i <= k->buffers.n; i++) l->buffer[i] = -1;
-    for (int i = 0; i <= k->futures.n; i++) l->future_mbar[i] = -1;
+    for (int i = 0; i <= k->futures.n; i++) l->future_mbar[i] = l->future_dst[i] = -1;
     for (int i = 0; i < TILE_MAX_RANK; i++) l->zeros[i] = expr_const(m->exprs, 0);
     ThreadFn *tf = ARENA_NEW(a, ThreadFn);
     tf->name = plain ? intern_printf(m->names, "%s_plain", k->name) : k->name;

@@ -108,7 +108,9 @@ void sync_barrier(Lower *l)
 static void wait_pending(Lower *l, int buffer)
 {
     if (!l->dry) lower_wait_mbar(l, l->pending_mbar[buffer], l->pending_phase[buffer]);
-    l->sync.buf[buffer] &= (u8)~BUF_PENDING;
+    // Like a read: the next load must not begin before all threads have seen this one end, or its
+    // barrier could run two phases ahead of one of them.
+    l->sync.buf[buffer] = (u8)((l->sync.buf[buffer] & ~BUF_PENDING) | BUF_READ);
 }
 
 void sync_enter(Lower *l, const TileOp *region)
@@ -151,6 +153,9 @@ void sync_after(Lower *l, const TileOp *op)
         l->sync.buf[i] |= tma_in ? a.buf[i] & BUF_READ : a.buf[i];
         if (tma_in && op->future < 0 && (a.buf[i] & BUF_WRITTEN)) l->sync.buf[i] |= BUF_PENDING;
     }
+    if (tma_in && op->future >= 0) l->future_dst[op->future] = op->dst.buffer;
+    if (op->op == TOP_WAIT && l->future_dst[op->future] >= 0)
+        l->sync.buf[l->future_dst[op->future]] |= BUF_READ; // as in wait_pending
     for (int i = 0; i < l->k->buffers.n; i++) l->sync.generic |= a.generic[i] && l->async_buf[i];
     l->sync.cp_async |= a.cp_async;
 }

@@ -137,10 +137,6 @@ static const char *bind_tensor(Arena *a, const PlanParam *q, const PlanValue *v)
         if (v->dim[i] < 0)
             return arena_printf(a, "extent %d of argument %s is %" PRId64
                                    "; it must not be negative", i, q->name, v->dim[i]);
-    for (int i = 0; i < q->rank; i++)
-        if (v->dim[i] > INT32_MAX) // what the compiler assumes of extents
-            return arena_printf(a, "extent %d of argument %s is %" PRId64
-                                   "; at most 2147483647 is supported", i, q->name, v->dim[i]);
     if (!count_elements(q->type, q->rank, v->dim, &n))
         return arena_printf(a, "argument %s has more bytes than 63 bits can count", q->name);
     if (n && !v->data)
