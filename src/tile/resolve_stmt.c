@@ -581,7 +581,7 @@ static void loop_suffixes(Resolve *r, const AstNode *s)
     }
 }
 
-static void foreach (Resolve *r, const AstNode *s)
+static void foreach_statement(Resolve *r, const AstNode *s)
 {
     if (!r->at || r->in_apply) {
         resolve_unsupported(r, s->loc,
@@ -611,7 +611,7 @@ static void foreach (Resolve *r, const AstNode *s)
 }
 
 // with i in [n] S: i is 0 until a foreach iterates it.
-static void with(Resolve *r, const AstNode *s)
+static void with_statement(Resolve *r, const AstNode *s)
 {
     if (s->list2.n) {
         resolve_unsupported(r, s->list2.at[0]->loc, "`where`");
@@ -853,7 +853,7 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_COPY: resolve_frag_copy(r, s); break;
     case AST_WAIT: resolve_wait(r, s); break;
     case AST_PARALLEL: resolve_parallel(r, s); break;
-    case AST_WITH: with(r, s); break;
+    case AST_WITH: with_statement(r, s); break;
     case AST_FOREACH:
         foreach (r, s)
             ;
