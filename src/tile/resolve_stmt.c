@@ -854,10 +854,7 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_WAIT: resolve_wait(r, s); break;
     case AST_PARALLEL: resolve_parallel(r, s); break;
     case AST_WITH: with_statement(r, s); break;
-    case AST_FOREACH:
-        foreach (r, s)
-            ;
-        break;
+    case AST_FOREACH: foreach_statement(r, s); break;
     case AST_IF: branch(r, s); break;
     case AST_SYNC: sync_statement(r, s); break;
     case AST_RETURN: return_statement(r, s); break;
