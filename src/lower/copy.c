@@ -396,7 +396,7 @@ static void make_mbar(Lower *l, const char *name, int *buffer, int *phase)
     ThreadBuffer b = {.name = intern_printf(l->m->names, "%s_full", name), .kind = BUF_MBAR, .rank = 1};
     b.dim[0] = lower_const(l, 1);
     *buffer = thread_add_buffer(&l->b, b);
-    vec_push(l->m->arena, &l->mbars, *buffer);
+    vec_push(l->m->arena, &l->mbars, ((MbarInit){*buffer, 1, 1}));
     PrologueMark mark = lower_enter_prologue(l);
     *phase = lower_new_reg(l, intern_printf(l->m->names, "%s_phase", name), RC_B32, 1);
     EMIT(&l->b, OP_MOV, TT_B32, opd_reg(*phase, 0), opd_imm(0));
@@ -411,9 +411,28 @@ void lower_wait_mbar(Lower *l, int buffer, int phase)
     EMIT(&l->b, OP_XOR, TT_B32, opd_reg(phase, 0), opd_reg(phase, 0), opd_imm(1));
 }
 
+// A load whose bytes complete a generation of an event. The first load of the generation announces
+// the bytes of all of them, before any can land.
+static void event_load(Lower *l, const Copy *c)
+{
+    Address a = event_address(l, c->op);
+    Operand outer = l->b.guard, leader = opd_reg(lower_elect(l), 0);
+    l->b.guard = both(l, outer, leader);
+    if (c->op->imm) {
+        ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset, opd_imm(c->op->imm));
+        thread_mem(&l->b, x, a.ref);
+    }
+    tma_boxes(l, c, &a);
+    l->b.guard = outer;
+}
+
 static void tma_load(Lower *l, const Copy *c)
 {
     int buffer, phase, f = c->op->future;
+    if (c->op->event >= 0) {
+        event_load(l, c);
+        return;
+    }
     if (f >= 0 && l->future_mbar[f] >= 0) {
         buffer = l->future_mbar[f], phase = l->future_phase[f];
     } else {
@@ -512,6 +531,10 @@ void lower_op_COPY(Lower *l, const TileOp *op)
 void lower_op_WAIT(Lower *l, const TileOp *op)
 {
     int f = op->future;
+    if (l->future_mma[f]) {
+        product_wait(l, f);
+        return;
+    }
     // A future without a barrier was carried by cp.async or registers; the barrier of the block that
     // stands before the first reader waits for it (sync.c).
     if (l->future_mbar[f] >= 0) lower_wait_mbar(l, l->future_mbar[f], l->future_phase[f]);

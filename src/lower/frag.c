@@ -67,6 +67,7 @@ Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
     const TileFrag *f = &l->k->frags.at[frag];
     const ApplyState *a = &l->apply;
     bool both = a->op && a->op->var2, fits = a->op != NULL;
+    product_check(l, frag, false, loc);
     Operand o = opd_reg(lower_frag(l, frag), (i64)slot * lower_frag_regs(f));
     // Which apply variable must index which dimension of this layout: rows are variable 0 of a 2-D
     // apply, columns variable 1; a 1-D apply has only variable 0.
@@ -278,6 +279,7 @@ void lower_op_APPLY(Lower *l, const TileOp *op)
 void lower_op_FSET(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
+    product_check(l, op->frag, true, op->loc);
     if (f->layout != FL_A16) {
         Operand v = lower_value(l, op->value);
         Operand d = lower_element(l, op->frag, op->frag_slot, op->elem_at, op->loc);
@@ -308,6 +310,7 @@ void lower_op_FSET(Lower *l, const TileOp *op)
 void lower_op_FILL(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
+    product_check(l, op->frag, true, op->loc);
     bool zero = op->value->kind == TX_FLOAT && op->value->fvalue == 0.0;
     // The product that follows may start from zero by itself (mma.c).
     if (zero && f->layout == FL_ACC && f->slots == 1 && f->type == DT_F32) {
@@ -341,6 +344,8 @@ void lower_op_FILL(Lower *l, const TileOp *op)
 void lower_op_FCOPY(Lower *l, const TileOp *op)
 {
     const TileFrag *d = &l->k->frags.at[op->frag], *s = &l->k->frags.at[op->frag2];
+    product_check(l, op->frag, true, op->loc);
+    product_check(l, op->frag2, false, op->loc);
     if (d->layout != s->layout || lower_frag_regs(d) != lower_frag_regs(s)) {
         lower_error(l, op->loc, NULL, "not supported yet: copy between layouts (%s to %s)", s->name,
                     d->name);
@@ -376,6 +381,8 @@ void lower_op_REDUCE(Lower *l, const TileOp *op)
     const Expr *h, *b, *p;
     ThreadBlock *s0, *s1, *s2;
     ThreadOpcode combine = kind == REDUCE_MAX ? OP_MAX : OP_ADD;
+    product_check(l, op->frag, true, op->loc);
+    product_check(l, op->frag2, false, op->loc);
     if ((op->imm & 1) != 1 || d->layout != FL_ROW || d->type != DT_F32 ||
         (kind != REDUCE_ALL_SUM && s->layout != FL_ACC)) {
         lower_error(l, op->loc, "reduce an f32 accumulator over axis 1 into a row vector",

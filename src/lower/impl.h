@@ -19,7 +19,30 @@ typedef struct {
     bool generic;              // generic accesses since the last barrier to a buffer that the async
                                // proxy accesses too: a proxy fence is due
     bool cp_async;             // cp.async copies not waited for
+    bool unfenced;             // any generic shared accesses since the last proxy fence
 } SyncState;
+
+typedef struct {
+    int lo, hi;                // threads lo <= tid < hi of the block
+} ThreadRange;
+typedef VEC(ThreadRange) ThreadRanges;
+
+typedef struct {               // an event of the kernel, as a machine barrier
+    ThreadRanges waits, triggers, copies; // roles that do so
+    bool named;                // a named barrier ...
+    int id, threads;           // ... its id, and how many threads meet at it
+    int buffer;                // else: thread buffer of its mbarriers; -1: the event is not used
+    int count;                 // arrivals of a generation
+    int phase;                 // scalar events: register with the parity of the next wait
+} EventState;
+
+typedef struct {               // mbarriers to initialise
+    int buffer, slots, count;
+} MbarInit;
+
+typedef struct {               // a product that was committed and not waited for
+    int future, acc, a;        // fragments; a: -1 when A is a shared tile
+} InFlight;
 
 typedef struct {               // a cached register that holds an expression
     const Expr *e;
@@ -77,7 +100,16 @@ struct Lower {
     int *pending_mbar, *pending_phase; // per tile buffer: what BUF_PENDING waits for
     Map *carrier;              // per copy: its CopyCarrier + 1
     bool async_buf[LOWER_MAX_BUFFERS]; // wgmma or the TMA unit accesses this shared buffer somewhere
-    VEC(int) mbars;            // thread buffers of kind BUF_MBAR to initialise
+    VEC(MbarInit) mbars;
+    EventState *events;        // per event
+    bool event_buf[LOWER_MAX_BUFFERS]; // shared buffers that events hand over
+    bool *future_mma;          // the future is a product's
+    bool *scalar_uniform;      // the same in all threads of a role
+    bool moves_registers;      // setmaxnreg is used
+    VEC(InFlight) inflight;    // in order of commit
+    ThreadRange role;          // threads that run what is being lowered
+    int role_id;               // named barrier of the role, -1: none yet
+    int named_low, named_high; // ids taken from below (up to low) and from above (from high + 1)
 
     ApplyState apply;
     VEC(Hoisted) hoisted;      // row-only subexpressions, computed before the loop over columns
@@ -90,7 +122,9 @@ struct Lower {
     int depth;
     SyncState sync;
     bool dry;                  // sync analysis of a loop body: nothing is emitted
-    int tid, lane, frag_row, frag_col, elect, smem, one, zero; // prologue registers, -1: not made
+    int tid, one_lane, frag_row, frag_col, smem, one, zero; // prologue registers, -1: not made
+    Map *elect;                // leader thread + 1 -> predicate register + 1
+    int groups;                // enclosing PAR levels of warpgroups
     ThreadBlock prologue;
 };
 
@@ -103,7 +137,7 @@ int lower_new_reg(Lower *l, const char *name, RegClass c, int count);
 int lower_tid(Lower *l);
 int lower_frag_row(Lower *l);  // row of the lane's first element in a 64-row fragment
 int lower_frag_col(Lower *l);  // 2 * (lane % 4)
-int lower_elect(Lower *l);     // predicate: first thread of the block
+int lower_elect(Lower *l);     // predicate: first thread of the role
 int lower_pred_const(Lower *l, bool value);
 // Emission goes to the prologue between these two.
 typedef struct {
@@ -169,6 +203,14 @@ void lower_flush_zero(Lower *l, int frag);        // writes a pending zero fill
 void lower_flush_zeros(Lower *l);
 int lower_frag_regs(const TileFrag *f);           // machine registers of one slot
 int lower_frag(Lower *l, int frag);               // its register array
+
+// ---- event.c
+void event_init(Lower *l);                        // counts participants, makes the barriers
+void event_prime(Lower *l);                       // first arrivals of named barriers
+Address event_address(Lower *l, const TileOp *op); // mbarrier of op's event and order
+void product_flush(Lower *l);                     // waits for all products in flight
+void product_wait(Lower *l, int future);
+void product_check(Lower *l, int frag, bool write, Loc loc); // an error when a product still uses it
 
 // ---- sync.c
 void sync_init(Lower *l);                         // finds the buffers of the async proxy

@@ -113,12 +113,15 @@ int lower_frag_col(Lower *l)
 
 int lower_elect(Lower *l)
 {
-    if (l->elect >= 0) return l->elect;
+    const void *key = (const void *)(intptr_t)(l->role.lo + 1);
+    int reg = (int)(intptr_t)map_get(l->elect, key) - 1;
+    if (reg >= 0) return reg;
     PrologueMark m = lower_enter_prologue(l);
     const Expr *tid = lower_reg_expr(l, lower_tid(l));
-    l->elect = lower_compare(l, CMP_EQ, tid, lower_const(l, 0)).reg;
+    reg = lower_compare(l, CMP_EQ, tid, lower_const(l, l->role.lo)).reg;
     lower_leave_prologue(l, m);
-    return l->elect;
+    map_put(l->elect, key, (void *)(intptr_t)(reg + 1));
+    return reg;
 }
 
 int lower_pred_const(Lower *l, bool value)
@@ -169,17 +172,55 @@ bool lower_thread_dependent(const Lower *l, const Expr *e)
     const ApplyState *a = &l->apply;
     if (a->op && (expr_uses(e, a->op->var) || (a->op->var2 && expr_uses(e, a->op->var2)))) return true;
     for (int i = 0; i < l->k->scalars.n; i++)
-        if (expr_uses(e, l->k->scalars.at[i].name)) return true;
+        if (!l->scalar_uniform[i] && expr_uses(e, l->k->scalars.at[i].name)) return true;
     return false;
+}
+
+static bool view_thread_dependent(const Lower *l, const TileView *v)
+{
+    for (int d = 0; d < l->k->buffers.at[v->buffer].rank; d++)
+        if (lower_thread_dependent(l, v->origin[d])) return true;
+    return v->slot && lower_thread_dependent(l, v->slot);
 }
 
 bool lower_value_thread_dependent(const Lower *l, const TExpr *e)
 {
     if (!e) return false;
-    if (e->kind == TX_FRAG || e->kind == TX_ELEM || e->kind == TX_SCALAR) return true;
+    if (e->kind == TX_FRAG) return true;
+    if (e->kind == TX_SCALAR) return !l->scalar_uniform[e->scalar];
+    if (e->kind == TX_ELEM)
+        return l->k->buffers.at[e->view->buffer].kind != TB_GLOBAL || view_thread_dependent(l, e->view);
     if (e->kind == TX_INDEX) return lower_thread_dependent(l, e->index);
     return lower_value_thread_dependent(l, e->a) || lower_value_thread_dependent(l, e->b) ||
            lower_value_thread_dependent(l, e->c);
+}
+
+// A scalar stays uniform when every value that it is given is, and no condition that depends on the
+// thread decides whether it is given. Returns true when it found one that is not.
+static bool find_divergent(Lower *l, const TileBlock *b, bool divergent)
+{
+    bool found = false;
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        bool inner = divergent || op->op == TOP_APPLY;
+        if (op->op == TOP_IF) inner |= lower_value_thread_dependent(l, op->cond);
+        if (op->op == TOP_FOR)
+            inner |= lower_thread_dependent(l, op->lo) || lower_thread_dependent(l, op->hi);
+        if (op->op == TOP_SET && l->scalar_uniform[op->scalar] &&
+            (divergent || lower_value_thread_dependent(l, op->value))) {
+            l->scalar_uniform[op->scalar] = false;
+            found = true;
+        }
+        found |= find_divergent(l, &op->body, inner);
+        found |= find_divergent(l, &op->other, inner);
+    }
+    return found;
+}
+
+static void find_uniform(Lower *l)
+{
+    for (int i = 0; i < l->k->scalars.n; i++) l->scalar_uniform[i] = true;
+    while (find_divergent(l, &l->k->body, false)) continue;
 }
 
 // ---- structure -----------------------------------------------------------------------------------
@@ -233,8 +274,10 @@ void lower_op_PAR(Lower *l, const TileOp *op)
     map_put(l->subst, op->var, (void *)(uintptr_t)e);
     bool last = inner == 1;
     if (last) l->level = (u8)level;
+    l->groups += level == LEVEL_GROUP4;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
+    l->groups -= level == LEVEL_GROUP4;
     l->level = outer;
 }
 
@@ -251,6 +294,7 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     sync_loop(l, op);
     SyncState entry = l->sync;
     lower_flush_zeros(l);
+    product_flush(l); // depths of waits are counted within one round
     int reg = lower_new_reg(l, op->var, RC_B32, 1);
     expr_range(l->x, lo, &first, &unused);
     expr_range(l->x, hi, &unused, &last);
@@ -263,6 +307,7 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     l->uniform_depth += divergent;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
+    product_flush(l);
     sync_leave(l, &entry);
     l->uniform_depth -= divergent;
     lower_close(l, saved, mark);
@@ -297,24 +342,44 @@ static void guarded_block(Lower *l, Operand p, const TileBlock *b)
     l->b.guard = outer;
 }
 
+static bool block_has_product(const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_MMA || op->op == TOP_WAIT) return true;
+        if (block_has_product(&op->body) || block_has_product(&op->other)) return true;
+    }
+    return false;
+}
+
+// At the end of a branch: products that it started are waited for.
+static void product_flush_new(Lower *l, int before)
+{
+    if (l->inflight.n > before) product_flush(l);
+}
+
 static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
 {
     ThreadBlock *saved;
     int mark = l->cache.n;
     if (!divergent) sync_enter(l, op);
+    if (block_has_product(&op->body) || block_has_product(&op->other)) product_flush(l);
     SyncState entry = l->sync;
+    int waiting = l->inflight.n;
     ThreadOp *made = thread_open_if(&l->b, p, &saved);
     if (!divergent) made->flags |= OPF_UNIFORM;
     l->uniform_depth += divergent;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
     sync_leave(l, &entry);
+    product_flush_new(l, waiting);
     SyncState first = l->sync;
     l->cache.n = mark;
     l->sync = entry;
     l->b.at = &made->other;
     lower_block(l, &op->other);
     lower_flush_zeros(l);
+    product_flush_new(l, waiting);
     sync_leave(l, &entry);
     l->uniform_depth -= divergent;
     lower_close(l, saved, mark);
@@ -410,7 +475,12 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
 {
     Arena *a = m->arena;
     *l = (Lower){.m = m, .fn = fn, .k = k, .out = out, .x = m->exprs, .plain = plain};
-    l->tid = l->lane = l->frag_row = l->frag_col = l->elect = l->smem = l->one = l->zero = -1;
+    l->tid = l->one_lane = l->frag_row = l->frag_col = l->smem = l->one = l->zero = -1;
+    l->role_id = -1;
+    l->elect = map_new(a);
+    l->events = ARENA_ARRAY(a, EventState, k->events.n + 1);
+    l->future_mma = ARENA_ARRAY(a, bool, k->futures.n + 1);
+    l->scalar_uniform = ARENA_ARRAY(a, bool, k->scalars.n + 1);
     l->apply = (ApplyState){.op = NULL, .block = -1, .half = -1, .pair = -1};
     l->reg_of = map_new(a), l->subst = map_new(a), l->unroll_of = map_new(a);
     l->param_of = map_new(a), l->symbol_reg = map_new(a);
@@ -508,10 +578,15 @@ static void init_mbars(Lower *l)
     Operand leader = opd_reg(lower_elect(l), 0);
     PrologueMark m = lower_enter_prologue(l);
     for (int i = 0; i < l->mbars.n; i++) {
-        Address a = lower_mbar_address(l, l->mbars.at[i]);
+        const MbarInit *init = &l->mbars.at[i];
+        Address a = lower_mbar_address(l, init->buffer);
         l->b.guard = leader;
-        ThreadOp *op = EMIT(&l->b, OP_MBAR_INIT, TT_NONE, a.base, a.offset, opd_imm(1));
-        thread_mem(&l->b, op, a.ref);
+        for (int s = 0; s < init->slots; s++) {
+            a.offset = opd_imm(8 * s);
+            a.ref.coord[0] = lower_const(l, s);
+            ThreadOp *op = EMIT(&l->b, OP_MBAR_INIT, TT_NONE, a.base, a.offset, opd_imm(init->count));
+            thread_mem(&l->b, op, a.ref);
+        }
         l->b.guard = (Operand){0};
     }
     l->b.guard = leader;
@@ -519,6 +594,14 @@ static void init_mbars(Lower *l)
     l->b.guard = (Operand){0};
     EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
     lower_leave_prologue(l, m);
+}
+
+// setmaxnreg moves registers between warpgroups of a block that owns all of its multiprocessor's: the
+// count at entry must be known, a multiple of 8, and the same for all threads.
+static void register_budget(Lower *l)
+{
+    int each = 65536 / l->tf->threads;
+    if (l->moves_registers && !l->tf->maxnreg) l->tf->maxnreg = MIN(each, 255) / 8 * 8;
 }
 
 // The variables of all levels below the block, before anything asks what depends on them.
@@ -552,9 +635,16 @@ static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const 
     block_variables(l);
     for (int i = 0; i < k->scalars.n; i++) lower_scalar(l, i);
     find_parallel(l, &k->body);
+    find_uniform(l);
+    event_init(l);
     sync_init(l);
+    register_budget(l);
     lower_block(l, &k->body);
+    l->role = (ThreadRange){0, l->tf->threads};
     init_mbars(l);
+    PrologueMark mark = lower_enter_prologue(l);
+    event_prime(l);
+    lower_leave_prologue(l, mark);
     place_shared(l);
     ThreadBlock body = l->tf->body;
     l->tf->body = (ThreadBlock){0};

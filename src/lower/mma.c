@@ -151,7 +151,7 @@ static bool product_shape(Lower *l, const TileOp *op, Product *p)
                     (long long)(c->rank == 2 ? c->dim[1] : 1), (long long)step);
         return false;
     }
-    if (l->level != LEVEL_GROUP4) {
+    if (!l->groups) {
         lower_error(l, op->loc, "put it into `parallel ... : group-4`",
                     "a matrix product runs in a warpgroup, not at level %s", tile_level_name[l->level]);
         return false;
@@ -202,6 +202,7 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     }
     if (!shared_operand(l, &op->b, op->b.trans, op->loc, &p.b)) return;
     const TileFrag *c = &l->k->frags.at[op->frag];
+    product_check(l, op->frag, true, op->loc);
     bool from_zero = l->frag_zero[op->frag];
     l->frag_zero[op->frag] = false;
     p.acc = lower_frag(l, op->frag);
@@ -210,7 +211,8 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     thread_emit0(&l->b, OP_WGMMA_FENCE, 0);
     for (int k = 0; k < p.steps; k++) emit_step(l, &p, k, !(from_zero && k == 0));
     thread_emit0(&l->b, OP_WGMMA_COMMIT, 0);
-    thread_emit0(&l->b, OP_WGMMA_WAIT, 0);
+    vec_push(l->m->arena, &l->inflight, ((InFlight){op->future, op->frag, op->a.frag}));
+    if (op->future < 0) product_flush(l);
 }
 
 // ---- store ---------------------------------------------------------------------------------------
@@ -273,6 +275,7 @@ void lower_op_MMA_STORE(Lower *l, const TileOp *op)
     }
     const Expr *b, *h;
     ThreadBlock *s0, *s1;
+    product_check(l, op->frag, false, op->loc);
     int reg = lower_frag(l, op->frag);
     bool pairs = pairs_fit(l, &op->dst);
     const Expr *row = lower_reg_expr(l, lower_frag_row(l)), *col = lower_reg_expr(l, lower_frag_col(l));

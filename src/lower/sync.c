@@ -18,11 +18,14 @@ typedef struct {
     u8 buf[LOWER_MAX_BUFFERS]; // BUF_READ / BUF_WRITTEN by this operation
     bool generic[LOWER_MAX_BUFFERS]; // by ordinary loads and stores (cp.async among them)
     bool cp_async;
+    bool unfenced;             // any ordinary access to shared memory
 } Access;
 
 static void touch(Lower *l, Access *a, int buffer, u8 how, bool generic)
 {
     if (buffer < 0 || l->k->buffers.at[buffer].kind != TB_SHARED) return;
+    a->unfenced |= generic;
+    if (l->event_buf[buffer]) return; // handed over by events, not by barriers
     a->buf[buffer] |= how;
     a->generic[buffer] |= generic;
 }
@@ -91,6 +94,20 @@ static Access access_of(Lower *l, const TileOp *op)
     return a;
 }
 
+// All threads of the role: the block's barrier 0, or a named one for a part of the block.
+static void role_barrier(Lower *l)
+{
+    int threads = l->role.hi - l->role.lo, id = 0;
+    if (threads != l->tf->threads) {
+        if (l->role_id < 0 && l->named_low + 1 < l->named_high) l->role_id = ++l->named_low;
+        if (l->role_id < 0 || threads % 32 || l->role.lo % 32)
+            lower_error(l, l->b.loc, NULL, "not supported yet: a barrier for this role; none of the 15 is left, "
+                        "or it is no whole number of warps");
+        id = l->role_id;
+    }
+    EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(id), opd_imm(threads));
+}
+
 void sync_barrier(Lower *l)
 {
     if (!l->dry) {
@@ -99,8 +116,9 @@ void sync_barrier(Lower *l)
             thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
         }
         if (l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-        EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
+        role_barrier(l);
     }
+    if (l->sync.generic) l->sync.unfenced = false;
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= BUF_PENDING; // no barrier ends a load
     l->sync.generic = l->sync.cp_async = false;
 }
@@ -158,6 +176,7 @@ void sync_after(Lower *l, const TileOp *op)
         l->sync.buf[l->future_dst[op->future]] |= BUF_READ; // as in wait_pending
     for (int i = 0; i < l->k->buffers.n; i++) l->sync.generic |= a.generic[i] && l->async_buf[i];
     l->sync.cp_async |= a.cp_async;
+    l->sync.unfenced |= a.unfenced;
 }
 
 static void find_async(Lower *l, const TileBlock *b)
@@ -182,6 +201,7 @@ void sync_merge(SyncState *a, const SyncState *b)
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) a->buf[i] |= b->buf[i];
     a->generic |= b->generic;
     a->cp_async |= b->cp_async;
+    a->unfenced |= b->unfenced;
 }
 
 // ---- loops -----------------------------------------------------------------------------------------
@@ -215,6 +235,8 @@ static void walk_op(Lower *l, const TileOp *op)
         }
         break;
     case TOP_PAR: walk(l, &op->body); break;
+    case TOP_ROLE: walk(l, &op->body); break;
+    case TOP_TRIGGER: l->sync.unfenced = false; break;
     case TOP_BARRIER: sync_barrier(l); break;
     default: break;
     }

@@ -281,6 +281,21 @@ static void unbind(Checker *c, const char *name)
     if (name && name[0] == '%') map_put(c->bound, name, NULL);
 }
 
+// The event exists, and an order stands just where it is a ring.
+static void check_event(Checker *c, const TileOp *o)
+{
+    if (o->event < 0) return;
+    if (o->event >= c->k->events.n) {
+        broken(c, "an unknown event");
+        return;
+    }
+    const TileEvent *e = &c->k->events.at[o->event];
+    if (e->slots < 1 || (e->scalar && e->slots != 1)) broken(c, "event '%s' of %d slots", e->name, e->slots);
+    if (e->scalar != (o->order == NULL))
+        broken(c, e->scalar ? "an order on the scalar event '%s'" : "no order on the event '%s'", e->name);
+    if (o->order) index_expr(c, o->order, "the order of an event");
+}
+
 // Equal types and ranks, a pair of memories that a copy exists for, one swizzle per buffer.
 static void check_copy(Checker *c, const TileOp *o)
 {
@@ -295,6 +310,9 @@ static void check_copy(Checker *c, const TileOp *o)
         broken(c, "an unknown engine, hint or swizzle");
     if (o->engine == ENGINE_TMA && d->kind == s->kind) broken(c, "a tma copy within one memory");
     if (o->future >= c->k->futures.n) broken(c, "an unknown future");
+    check_event(c, o);
+    if (o->event >= 0 && (o->engine != ENGINE_TMA || d->kind != TB_SHARED || o->future >= 0))
+        broken(c, "an event completed by a copy that is not a plain tma load");
     if (o->future >= 0 && (d->kind != TB_SHARED || s->kind != TB_GLOBAL))
         broken(c, "an asynchronous copy that is not from global to shared");
     if (o->swizzle != SL_ROW && (d->kind == TB_SHARED ? d : s)->layout != o->swizzle)
@@ -430,6 +448,15 @@ static void check_set(Checker *c, const TileOp *o)
     check_value(c, o->value, s->type);
 }
 
+static void check_role(Checker *c, const TileOp *o)
+{
+    i64 lo, hi;
+    if (!o->lo || !o->hi || !expr_is_const(o->lo, &lo) || !expr_is_const(o->hi, &hi) || lo < 0 ||
+        lo >= hi || hi > c->k->threads)
+        broken(c, "a role that is not a range of the block's threads");
+    check_block(c, &o->body);
+}
+
 static bool allowed_in_apply(int op)
 {
     return op == TOP_IF || op == TOP_SET || op == TOP_STORE || op == TOP_FSET;
@@ -489,6 +516,12 @@ static void check_op(Checker *c, const TileOp *o)
     case TOP_SETREG:
         if (o->imm % 8 || o->imm < -256 || o->imm > 256 || (o->imm < 24 && o->imm > -24))
             broken(c, "%lld registers", (long long)o->imm);
+        break;
+    case TOP_ROLE: check_role(c, o); break;
+    case TOP_EVENT_WAIT:
+    case TOP_TRIGGER:
+        if (o->event < 0) broken(c, "an unknown event");
+        check_event(c, o);
         break;
     default: BUG("operation %d of the tile IR has no rule", o->op);
     }

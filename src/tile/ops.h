@@ -6,7 +6,7 @@
 //     v name (variable it binds)   l level        n lo/hi/step (Expr)   c cond (TExpr)   x value (TExpr)
 //     d dst view     s src view    f frag         g frag2               k scalar         e future
 //     a A operand    b B operand   E elem (store) y engine and modifiers  m axis, kind or amount in `imm`
-//     B body         O other
+//     B body         O other        t event and order      r thread range (lo, hi constants)
 #ifndef BATON_TILE_OPS_H
 #define BATON_TILE_OPS_H
 
@@ -20,13 +20,16 @@
     X(FSET,      "fset",     "fEx",   "fragment element = value; only inside apply")            \
     X(APPLY,     "apply",    "vfB",   "body for each element of frag that the thread owns")     \
     X(FILL,      "fill",     "fx",    "all elements of frag = value")                           \
-    X(COPY,      "copy",     "dsyem", "tile copy; outside an array it reads zero and writes nothing") \
-    X(WAIT,      "wait",     "e",     "data of an async copy is visible to the scope")          \
-    X(MMA,       "mma",      "fab",   "frag += A * B")                                          \
+    X(COPY,      "copy",     "dsyemt", "tile copy; outside an array it reads zero and writes nothing; an event: its bytes complete it, imm = bytes of all copies of that generation on the first of them, else 0") \
+    X(WAIT,      "wait",     "e",     "data of an async copy is visible to the scope; an async product is done") \
+    X(MMA,       "mma",      "fabe",  "frag += A * B; a future: asynchronous until its wait")   \
     X(MMA_STORE, "mma.store", "fd",   "fragment to memory, converted to its type")              \
     X(REDUCE,    "reduce",   "fgm",   "frag = reduction of frag2 over axis imm&1; kind imm>>1: TileReduce") \
     X(FCOPY,     "fcopy",    "fg",    "frag = frag2")                                           \
     X(BARRIER,   "barrier",  "l",     "all threads of the level")                               \
+    X(ROLE,      "role",     "rB",    "body by threads lo <= tid < hi of the block, apart from the others") \
+    X(EVENT_WAIT, "event.wait", "t",  "until generation order / slots of slot order % slots is complete") \
+    X(TRIGGER,   "trigger",  "t",     "this thread's arrival at that generation")               \
     X(SETREG,    "setreg",   "m",     "register hand-over: imm > 0 inc, < 0 dec")
 
 typedef enum {

@@ -225,6 +225,20 @@ static void print_field(Printer *p, const TileOp *o, char letter)
                    smem_layout[o->swizzle].name, tile_hint_name[o->hint % 3]);
         break;
     case 'm': buf_printf(p->out, "%lld", (long long)o->imm); break;
+    case 'r':
+        buf_puts(p->out, "(");
+        print_expr(p, o->lo);
+        buf_puts(p->out, ", ");
+        print_expr(p, o->hi);
+        buf_puts(p->out, ")");
+        break;
+    case 't':
+        buf_printf(p->out, "on %s", o->event < p->k->events.n ? p->k->events.at[o->event].name : "?");
+        if (!o->order) break;
+        buf_puts(p->out, " (");
+        print_expr(p, o->order);
+        buf_puts(p->out, ")");
+        break;
     case 'B': print_body(p, &o->body); break;
     case 'O':
         if (o->other.n) {
@@ -248,6 +262,8 @@ static void print_block(Printer *p, const TileBlock *b)
         buf_puts(p->out, tile_op[o->op].name);
         for (const char *f = tile_op[o->op].fields; *f; f++) {
             if (*f == 'O' && !o->other.n) continue;
+            if (*f == 't' && o->event < 0) continue;
+            if (*f == 'e' && o->op == TOP_MMA && o->future < 0) continue;
             if (!(*f == 'E' && o->op == TOP_FSET)) buf_putc(p->out, ' ');
             print_field(p, o, *f);
         }
@@ -290,6 +306,11 @@ static void print_decls(Printer *p)
         buf_printf(p->out, "  scalar %s %s\n", k->scalars.at[i].name,
                    dtype_name[k->scalars.at[i].type]);
     for (int i = 0; i < k->futures.n; i++) buf_printf(p->out, "  future %s\n", k->futures.at[i]);
+    for (int i = 0; i < k->events.n; i++) {
+        const TileEvent *e = &k->events.at[i];
+        buf_printf(p->out, "  event %s %s slots %d %s count %d\n", e->name,
+                   e->scalar ? "scalar" : "ring", e->slots, e->ready ? "ready" : "empty", e->count);
+    }
 }
 
 static void print_kernel(const TileKernel *k, Buf *out)

@@ -395,6 +395,19 @@ static int take_future(Reader *r)
 }
 
 // The inverse of print_field, letter by letter.
+static void take_event(Reader *r, TileOp *o)
+{
+    if (o->op == TOP_COPY && !next_is(r, "on")) return;
+    need_word(r, "on");
+    const char *w = take_word(r, "an event");
+    for (int i = 0; w && i < r->k->events.n; i++)
+        if (r->k->events.at[i].name == w) o->event = i;
+    if (o->event < 0) fail_word(r, "a declared event");
+    if (!try_char(r, '(')) return;
+    o->order = take_expr(r);
+    need_char(r, ')');
+}
+
 static void take_field(Reader *r, TileOp *o, char letter)
 {
     switch (letter) {
@@ -436,7 +449,9 @@ static void take_field(Reader *r, TileOp *o, char letter)
         o->scalar = find_scalar(r->k, take_word(r, "a scalar"));
         if (o->scalar < 0) fail_word(r, "a declared scalar");
         break;
-    case 'e': o->future = take_future(r); break;
+    case 'e':
+        if (o->op != TOP_MMA || next_is(r, "future")) o->future = take_future(r);
+        break;
     case 'a': take_operand(r, &o->a); break;
     case 'b': take_operand(r, &o->b); break;
     case 'E':
@@ -451,6 +466,14 @@ static void take_field(Reader *r, TileOp *o, char letter)
         o->hint = (u8)take_choice(r, tile_hint_name, 3, "an eviction hint or -");
         break;
     case 'm': o->imm = take_int(r); break;
+    case 'r':
+        need_char(r, '(');
+        o->lo = take_expr(r);
+        need_char(r, ',');
+        o->hi = take_expr(r);
+        need_char(r, ')');
+        break;
+    case 't': take_event(r, o); break;
     case 'B': take_block(r, &o->body); break;
     case 'O':
         if (try_word(r, "else")) take_block(r, &o->other);
@@ -465,7 +488,7 @@ static TileOp *new_op(Reader *r, int opcode)
     TileOp *o = ARENA_NEW(r->m->arena, TileOp);
     o->op = (u8)opcode;
     o->loc = here(r);
-    o->frag = o->frag2 = o->scalar = o->future = o->a.frag = o->b.frag = -1;
+    o->frag = o->frag2 = o->scalar = o->future = o->event = o->a.frag = o->b.frag = -1;
     o->dst.buffer = o->src.buffer = o->elem.buffer = -1;
     o->a.view.buffer = o->b.view.buffer = -1;
     return o;
@@ -538,6 +561,20 @@ static void take_frag_decl(Reader *r)
     vec_push(r->m->arena, &r->k->frags, f);
 }
 
+static void take_event_decl(Reader *r)
+{
+    static const char *const shape[] = {"scalar", "ring"}, *const start[] = {"empty", "ready"};
+    TileEvent e = {.loc = here(r)};
+    e.name = take_word(r, "a name");
+    e.scalar = take_choice(r, shape, 2, "scalar or ring") == 0;
+    need_word(r, "slots");
+    e.slots = take_small(r);
+    e.ready = take_choice(r, start, 2, "ready or empty") == 1;
+    need_word(r, "count");
+    e.count = take_small(r);
+    vec_push(r->m->arena, &r->k->events, e);
+}
+
 static void take_decls(Reader *r)
 {
     while (!r->failed && !next_is(r, "body")) {
@@ -555,6 +592,8 @@ static void take_decls(Reader *r)
         } else if (try_word(r, "future")) {
             const char *w = take_word(r, "a name");
             if (w) vec_push(r->m->arena, &r->k->futures, w);
+        } else if (try_word(r, "event")) {
+            take_event_decl(r);
         } else {
             fail(r, "a declaration or 'body'");
         }

@@ -94,7 +94,7 @@ TileOp *resolve_emit(Resolve *r, TileOpcode op, Loc loc)
     TileOp *o = ARENA_NEW(r->arena, TileOp);
     o->op = (u8)op;
     o->loc = loc;
-    o->frag = o->frag2 = o->scalar = o->future = o->a.frag = o->b.frag = -1;
+    o->frag = o->frag2 = o->scalar = o->future = o->event = o->a.frag = o->b.frag = -1;
     o->dst.buffer = o->src.buffer = o->elem.buffer = -1;
     o->a.view.buffer = o->b.view.buffer = -1;
     if (r->at) vec_push(r->arena, r->at, o);

@@ -53,6 +53,18 @@ typedef struct {
 } TileScalar;                      // a per-thread variable (mutable, or of a float or loaded value);
                                    // a name without '%': the f32 parameter of that name, never set
 
+// An event of shared memory: a ring of slots, each with generations 0, 1, 2 ... An order n names slot
+// n % slots and generation n / slots; a wait returns once that generation is complete. A generation
+// completes by the bytes of the copies bound to it, or by an arrival of every thread that triggers it.
+typedef struct {
+    const char *name;
+    int slots;
+    bool ready;                    // generation -1 is complete at the start: the first wait passes
+    bool scalar;                   // declared without [N]: waits and triggers carry no order
+    int count;                     // event<N>: arrivals as written, checked against the computed ones; 0: none
+    Loc loc;
+} TileEvent;
+
 typedef struct {                   // a box of a buffer
     int buffer;                    // index into TileKernel.buffers; -1: no view
     const Expr *slot;              // arrays of shared buffers; NULL: slot 0
@@ -106,14 +118,16 @@ struct TileOp {
     u8 level;
     Loc loc;
     const char *var, *var2;        // bound variables with '%' (var2: second of apply; NULL for 1-D)
-    const Expr *lo, *hi, *step;    // for; par: hi
+    const Expr *lo, *hi, *step;    // for; par: hi; role: threads lo .. hi
     const TExpr *cond, *value;
     TileView dst, src;             // copy, mma.store (dst)
     TileView elem;                 // store: the memory element
     u8 elem_at[2];                 // fset: apply variables that index the element of frag
     int frag, frag_slot, frag2, frag2_slot;
     int scalar;
-    int future;                    // copy: future it makes (-1: synchronous); wait: future
+    int future;                    // copy, mma: future it makes (-1: synchronous); wait: future
+    int event;                     // event.wait, trigger; copy: the event it completes, or -1
+    const Expr *order;             // of the event; NULL for a scalar event
     TileOperand a, b;
     u8 engine, hint;
     SmemLayout swizzle;            // copy to shared, as written
@@ -133,6 +147,7 @@ typedef struct {
     VEC(TileFrag) frags;
     VEC(TileScalar) scalars;
     VEC(const char *) futures;     // names, for messages
+    VEC(TileEvent) events;
     TileBlock body;
     Loc loc;
 } TileKernel;
