@@ -98,8 +98,11 @@ FUZZ_SOURCES := $(wildcard src/base/*.c src/ast/*.c)
 fuzz: $(B)/fuzz/parse_fuzz
 	@mkdir -p $(B)/fuzz/corpus
 	cp kernels/*/*.co $(B)/fuzz/corpus/
-	$(B)/fuzz/parse_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 \
-	    -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/corpus
+	@echo "  fuzz  the parser, $(FUZZ_SECONDS) seconds"
+	@$(B)/fuzz/parse_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -timeout=10 \
+	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=$(B)/fuzz/ $(B)/fuzz/corpus \
+	    > $(B)/fuzz/log 2>&1 || { tail -40 $(B)/fuzz/log; exit 1; }
+	@grep '^stat::' $(B)/fuzz/log
 
 $(B)/fuzz/parse_fuzz: tests/fuzz/parse_fuzz.c $(FUZZ_SOURCES) $(wildcard src/base/*.h src/ast/*.h)
 	@mkdir -p $(@D)
