@@ -29,7 +29,7 @@ CFLAGS  += -Wno-error -w -O1 -fno-omit-frame-pointer -fsanitize=address,undefine
 LDFLAGS += -fsanitize=address,undefined
 endif
 
-SOURCES := $(sort $(wildcard src/*/*.c rt/*.c) $(filter-out src/main.c,$(wildcard src/*.c)))
+SOURCES := $(sort $(wildcard src/*/*.c rt/*.c ops/*.c) $(filter-out src/main.c,$(wildcard src/*.c)))
 OBJECTS := $(SOURCES:%.c=$(B)/%.o)
 UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
 TESTS   := $(UNIT:tests/unit/%.c=$(B)/tests/%)
