@@ -1,6 +1,7 @@
 // pass.c - THE pass table: the whole way from text to PTX on one page, and the loop that runs it.
 #include "pass.h"
 
+#include "emit/cuda.h"
 #include "emit/ptx.h"
 #include "lower/lower.h"
 #include "tile/from_ast.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-const char *const pass_form_name[FORM_COUNT] = {"ast", "tile", "thread", "ptx"};
+const char *const pass_form_name[FORM_COUNT] = {"ast", "tile", "thread", "ptx", "cuda"};
 
 // ---- the passes ------------------------------------------------------------------------------------
 static bool run_parse(Compilation *c)
@@ -78,6 +79,13 @@ static bool run_lower(Compilation *c)
 
 static bool run_emit(Compilation *c) { return ptx_print(c->thread, c->plan, c->diag, &c->ptx); }
 
+static bool run_cuda(Compilation *c)
+{
+    CudaSource s = {.module = c->thread, .plan = c->plan, .ast = c->ast, .path = c->path,
+                    .text = c->text, .text_n = c->text_n, .entry = c->entry};
+    return cuda_print(&s, c->diag, &c->cuda);
+}
+
 // ---- the table -------------------------------------------------------------------------------------
 // Columns: name, form that it leaves, function, what must stand before it, why.
 const Pass pass_table[] = {
@@ -93,6 +101,7 @@ const Pass pass_table[] = {
     {"lower", FORM_THREAD, run_lower, {"layouts", "fuse", "early"},
      "machine operations, barriers, addresses, and the steps of the launch plan; needs layouts"},
     {"emit", FORM_PTX, run_emit, {"lower"}, "PTX by table, with the launch plan in its head"},
+    {"cuda", FORM_CUDA, run_cuda, {"lower"}, "CUDA C++ from the same program, instead of PTX"},
 };
 const int pass_count = COUNT(pass_table);
 _Static_assert(COUNT(pass_table) <= PASS_MAX, "Compilation.ms has a place for each pass");
@@ -146,6 +155,12 @@ static void dump(const Compilation *c, const Pass *p)
     pass_print(c, p->form, c->dump_out);
 }
 
+// Does the row lie on the way to the form that was asked for?
+static bool on_the_way(const Compilation *c, const Pass *p)
+{
+    return p->form <= c->until && !(p->form == FORM_PTX && c->until == FORM_CUDA);
+}
+
 bool pass_compile(Compilation *c)
 {
     const char *misplaced = pass_check_order(pass_table, pass_count);
@@ -154,6 +169,7 @@ bool pass_compile(Compilation *c)
     c->exprs = expr_pool_new(c->arena, c->names);
     for (int i = 0; i < pass_count && pass_table[i].form <= c->until; i++) {
         const Pass *p = &pass_table[i];
+        if (!on_the_way(c, p)) continue;
         double start = now_ms();
         bool ok = p->run(c);
         c->ms[i] = now_ms() - start;
@@ -178,6 +194,7 @@ void pass_print(const Compilation *c, PassForm form, Buf *out)
         thread_print(c->thread, out);
         return;
     case FORM_PTX: buf_write(out, c->ptx.s ? c->ptx.s : "", c->ptx.n); return;
+    case FORM_CUDA: buf_write(out, c->cuda.s ? c->cuda.s : "", c->cuda.n); return;
     case FORM_COUNT: break;
     }
     BUG("form %d", form);
@@ -187,6 +204,7 @@ void pass_print_times(const Compilation *c, Buf *out)
 {
     double total = c->check_ms;
     for (int i = 0; i < pass_count && pass_table[i].form <= c->until; i++) {
+        if (!on_the_way(c, &pass_table[i])) continue;
         buf_printf(out, "%10.3f ms  %s\n", c->ms[i], pass_table[i].name);
         total += c->ms[i];
     }

@@ -12,9 +12,10 @@
 #include "thread/thread.h"
 #include "tile/tile.h"
 
-// Forms of the program, in the order of the pipeline. --emit and --dump print them.
-typedef enum { FORM_AST, FORM_TILE, FORM_THREAD, FORM_PTX, FORM_COUNT } PassForm;
-extern const char *const pass_form_name[FORM_COUNT]; // "ast" "tile" "thread" "ptx"
+// Forms of the program, in the order of the pipeline. --emit and --dump print them. PTX and CUDA are
+// two texts of one program: the way to CUDA does not lead over PTX.
+typedef enum { FORM_AST, FORM_TILE, FORM_THREAD, FORM_PTX, FORM_CUDA, FORM_COUNT } PassForm;
+extern const char *const pass_form_name[FORM_COUNT]; // "ast" "tile" "thread" "ptx" "cuda"
 
 enum { PASS_MAX = 32, PASS_MAX_NEEDS = 3 };
 
@@ -43,7 +44,7 @@ typedef struct {
     TileModule *tile;          // one function: the entry
     ThreadModule *thread;
     Plan *plan;                // the entry's
-    Buf ptx;                   // the caller frees it
+    Buf ptx, cuda;             // the caller frees them
     double ms[PASS_MAX];       // time of each pass, milliseconds
     double check_ms;           // of all checkers together
 } Compilation;

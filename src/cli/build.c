@@ -1,4 +1,5 @@
-// build.c - `baton build`: a .co file to PTX with its launch plan, or to one of the inner forms.
+// build.c - `baton build`: a .co file to PTX with its launch plan, to CUDA C++ with a launcher, or to one
+// of the inner forms.
 #include "compile.h"
 
 #include <stdio.h>
@@ -9,9 +10,9 @@ enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME, 
 static const CliOption options[] = {
     {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
     {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
-    {"--emit", "FORM", "ast, tile, thread or ptx (default)"},
+    {"--emit", "FORM", "ast, tile, thread, cuda or ptx (default)"},
     {"-o", "OUT", "write to this file; - is standard output. Default: PTX goes to FILE.ptx\n"
-                  "in the current folder, other forms to standard output"},
+                  "and CUDA C++ to FILE.cu in the current folder, other forms to standard output"},
     {"--dump", "PASS", "print the program after this pass, or after each with all; without -o\n"
                        "no file is written then"},
     {"--check", NULL, "run the checker after every pass, not only at the end"},
@@ -30,7 +31,7 @@ typedef struct {
 static void print_help(void)
 {
     Buf b = {0};
-    buf_puts(&b, "baton build FILE.co [options] - compiles one tile function to PTX for sm_90a\n\n");
+    buf_puts(&b, "baton build FILE.co [options] - compiles one tile function to PTX or CUDA C++ for sm_90a\n\n");
     cli_print_options(options, COUNT(options), &b);
     buf_puts(&b, "\nPasses for --dump:");
     for (int i = 0; i < pass_count; i++) buf_printf(&b, " %s", pass_table[i].name);
@@ -50,7 +51,7 @@ static bool choose_form(BuildJob *j, const char *word, Arena *a, Diag *d)
     }
     const char *meant = cli_closest(word, pass_form_name, FORM_COUNT);
     diag_error(d, (Loc){0}, meant ? arena_printf(a, "did you mean %s?", meant) : NULL,
-               "--emit takes ast, tile, thread or ptx, found `%s`", word);
+               "--emit takes ast, tile, thread, cuda or ptx, found `%s`", word);
     return false;
 }
 
@@ -102,20 +103,20 @@ static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
     }
 }
 
-// FILE.ptx in the current folder for any/where/FILE.co.
-static const char *default_output(Arena *a, const char *path)
+// FILE.ptx or FILE.cu in the current folder for any/where/FILE.co.
+static const char *default_output(Arena *a, const char *path, PassForm form)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
-    return arena_printf(a, "%.*s.ptx", (int)n, base);
+    return arena_printf(a, "%.*s.%s", (int)n, base, form == FORM_PTX ? "ptx" : "cu");
 }
 
 static bool write_output(const BuildJob *j, const Compilation *c)
 {
     const char *out = j->out;
     if (!out && j->dump) return true;
-    if (!out) out = j->emit == FORM_PTX ? default_output(c->arena, c->path) : "-";
+    if (!out) out = j->emit >= FORM_PTX ? default_output(c->arena, c->path, j->emit) : "-";
     Buf text = {0};
     pass_print(c, j->emit, &text);
     const char *why = NULL;
@@ -144,6 +145,7 @@ static int build(BuildJob *j, Arena *a, Diag *d)
         buf_free(&times);
     }
     buf_free(&c.ptx);
+    buf_free(&c.cuda);
     return ok ? EXIT_RIGHT : EXIT_INPUT;
 }
 
