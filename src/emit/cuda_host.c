@@ -145,7 +145,7 @@ static const char *expr_text(Host *h, const Expr *e)
     }
 }
 
-// What the used operators do with values `a.v`, `b.v`: statements that set r and bad.
+// What an operator does with values `a.v`, `b.v`: statements that set r, or first `bad` and then r.
 static const char *operator_body(ExprOp op)
 {
     switch (op) {
@@ -181,11 +181,12 @@ static void print_operators(const Host *h, Buf *out)
         buf_puts(out, "    friend baton_int ");
         if (sign[op]) buf_printf(out, "operator%s", sign[op]);
         else buf_puts(out, op == EX_MIN ? "baton_min" : "baton_max");
+        bool may_fail = body[0] == 'b';
         buf_printf(out,
-                   "(baton_int a, baton_int b)\n    {\n        int64_t r = 0;\n"
-                   "        bool bad = false;\n        %s\n"
-                   "        return baton_int(r, bad || a.bad || b.bad);\n    }\n",
-                   body);
+                   "(baton_int a, baton_int b)\n    {\n%s        %s%s\n"
+                   "        return baton_int(r, %sa.bad || b.bad);\n    }\n",
+                   may_fail ? "        int64_t r = 0;\n" : "", may_fail ? "bool " : "int64_t ", body,
+                   may_fail ? "bad || " : "");
     }
     if (h->uses[EX_SELECT])
         buf_puts(out, "    // The branch that is not taken may be bad.\n"
@@ -332,7 +333,17 @@ static void print_symbols(Host *h)
         const char *from = h->size[i] ? h->size[i] : h->param[s->param];
         buf_printf(h->out, "    [[maybe_unused]] const baton_int %s = (int64_t)%s;\n", h->symbol[i],
                    from);
+        if (h->size[i])
+            refuse(h, 4, cu_text(h->x, "%s < 0", from), cu_text(h->x, "the extent %s is negative", s->name));
     }
+}
+
+static bool is_extent(const Host *h, const Expr *e)
+{
+    for (int i = 0; i < h->plan->symbols.n; i++)
+        if (e->op == EX_VAR && h->size[i] && strcmp(h->plan->symbols.at[i].name, e->name) == 0)
+            return true;
+    return false;
 }
 
 // Extents, bytes, address and alignment of one tensor.
@@ -347,8 +358,8 @@ static void print_tensor_checks(Host *h, int k)
         bytes = cu_text(x, "%s * %s", bytes, dim);
         i64 known;
         if (expr_is_const(q->dim[i], &known) && known >= 0) continue;
-        const char *whole = q->dim[i]->op == EX_VAR ? dim : cu_text(x, "(%s)", expr_text(h, q->dim[i]));
-        refuse(h, 4, cu_text(x, "!%s.in(0, INT64_MAX)", whole),
+        if (is_extent(h, q->dim[i])) continue; // checked where it got its name
+        refuse(h, 4, cu_text(x, "!baton_int(%s).in(0, INT64_MAX)", expr_text(h, q->dim[i])),
                cu_text(x, "extent %d of %s is negative", i, q->name));
     }
     const char *local = cu_text(x, "baton_bytes_%d", k);
@@ -443,12 +454,14 @@ static const char *argument(Host *h, const ThreadFn *f, const PlanArg *g, int k)
 static void print_kernel_step(Host *h, const PlanStep *s)
 {
     static const char axis[3] = {'x', 'y', 'z'};
-    static const char *const limit[3] = {"2147483647", "65535", "65535"};
+    static const i64 limit[3] = {2147483647, 65535, 65535};
     Cuda *x = h->x;
     const ThreadFn *f = find_kernel(h, s->kernel);
     for (int i = 0; i < 3; i++) {
         buf_printf(h->out, "        const baton_int grid_%c = %s;\n", axis[i], expr_text(h, s->grid[i]));
-        refuse(h, 8, cu_text(x, "!grid_%c.in(0, %s)", axis[i], limit[i]),
+        i64 known;
+        if (expr_is_const(s->grid[i], &known) && known >= 0 && known <= limit[i]) continue;
+        refuse(h, 8, cu_text(x, "!grid_%c.in(0, %" PRId64 ")", axis[i], limit[i]),
                cu_text(x, "grid %c of kernel %s is out of range", axis[i], s->kernel));
     }
     buf_puts(h->out, "        if (grid_x.v && grid_y.v && grid_z.v) {\n");

@@ -19,14 +19,18 @@ static const char *src(Cuda *x, const CudaStmt *s, int k)
 typedef struct {
     Buf params, args, inputs;
     int operands; // of the assembly so far, the result included
+    int inputs_n;
 } Wrapper;
 
-static void wrap_input(Wrapper *w, RegClass class, const char *arg)
+static void wrap_input(Wrapper *w, RegClass class, const char *name, const char *arg)
 {
-    int k = w->operands++;
-    buf_printf(&w->params, "%s%s a%d", w->params.n ? ", " : "", cu_class[class], k);
+    w->operands++;
+    // Barriers have a name; other operands are a, b, c in their order.
+    const char letter[] = {(char)('a' + w->inputs_n++), 0};
+    if (!*name) name = letter;
+    buf_printf(&w->params, "%s%s %s", w->params.n ? ", " : "", cu_class[class], name);
     buf_printf(&w->args, "%s%s", w->args.n ? ", " : "", arg);
-    buf_printf(&w->inputs, "%s\"%c\"(a%d)", w->inputs.n ? ", " : "", cu_constraint[class], k);
+    buf_printf(&w->inputs, "%s\"%c\"(%s)", w->inputs.n ? ", " : "", cu_constraint[class], name);
 }
 
 // Reads the operands by the signature. Returns the class of the result, or -1.
@@ -43,10 +47,10 @@ static int wrap_operands(Cuda *x, const CudaStmt *s, Wrapper *w, char *address)
         case 'B':
         case 'S':
             address[w->operands] = 1;
-            wrap_input(w, RC_B32, cu_address(x, &op->opnd[k]));
+            wrap_input(w, RC_B32, *c == 'B' ? "barrier" : "at", cu_address(x, &op->opnd[k]));
             break;
-        case 'x': wrap_input(w, RC_B32, cu_src(x, &op->opnd[k], TT_U32)); break;
-        case 's': wrap_input(w, thread_type_class[op->type], src(x, s, k)); break;
+        case 'x': wrap_input(w, RC_B32, "", cu_src(x, &op->opnd[k], TT_U32)); break;
+        case 's': wrap_input(w, thread_type_class[op->type], "", src(x, s, k)); break;
         default: BUG("%s needs a CUDA spelling of its own", thread_op[op->op].name);
         }
         k += thread_sig_operands(op, *c);
@@ -95,11 +99,11 @@ static void wrap(Cuda *x, const CudaStmt *s, const char *form)
         cu_define(x, "%s" CUDA_FUNCTION "%s %s(%s)\n{\n", attribute ? "template <int N> " : "", type,
                     name.s, w.params.s ? w.params.s : "");
         if (result >= 0) cu_define(x, "    %s d;\n", type);
-        cu_define(x, "    asm%s(\"%s\" : ", pure ? "" : " volatile",
-                    assembly(x, op, form, address, w.operands));
-        if (result >= 0) cu_define(x, "\"=%c\"(d)", cu_constraint[result]);
-        cu_define(x, " : %s%s);\n%s}\n", w.inputs.s ? w.inputs.s : "", pure ? "" : " : \"memory\"",
-                    result >= 0 ? "    return d;\n" : "");
+        cu_define(x, "    asm%s(\"%s\" :", pure ? "" : " volatile",
+                  assembly(x, op, form, address, w.operands));
+        if (result >= 0) cu_define(x, " \"=%c\"(d) ", cu_constraint[result]);
+        cu_define(x, ":%s%s%s);\n%s}\n", w.inputs.n ? " " : "", w.inputs.s ? w.inputs.s : "",
+                  pure ? "" : " : \"memory\"", result >= 0 ? "    return d;\n" : "");
     }
     const char *given = attribute ? cu_text(x, "<%d>", op->n) : "";
     const char *args = w.args.s ? w.args.s : "";

@@ -208,10 +208,23 @@ void cu_find_held(Cuda *x, CudaBlock *body)
 
 // ---- printing -----------------------------------------------------------------------------------
 
+// Neighbours as one range, in the order of the registers' first range.
+static CudaRanges merged(Cuda *x, const CudaRanges *set)
+{
+    CudaRanges out = {0};
+    for (int i = 0; i < set->n; i++) {
+        CudaRange *last = out.n ? &out.at[out.n - 1] : NULL, r = set->at[i];
+        if (last && last->reg == r.reg && last->first + last->count == r.first) last->count += r.count;
+        else vec_push(x->arena, &out, r);
+    }
+    return out;
+}
+
 void cu_print_hold(Cuda *x, const CudaStmt *s)
 {
-    for (int i = 0; i < s->hold.n; i++) {
-        const CudaRange *r = &s->hold.at[i];
+    CudaRanges hold = merged(x, &s->hold);
+    for (int i = 0; i < hold.n; i++) {
+        const CudaRange *r = &hold.at[i];
         bool real = x->fn->regs.at[r->reg].class == RC_F32;
         if (cu_need(x, real ? "ptx_hold_f32" : "ptx_hold_b32"))
             cu_define(x,
@@ -265,8 +278,8 @@ static void define_wgmma(Cuda *x, const CudaStmt *s, const char *name, const cha
     bool shared_a = op->op == OP_WGMMA_SS;
     int regs = op->n / 2, next = regs;
     Buf b = {0};
-    buf_printf(&b, CUDA_FUNCTION "void %s(float *d, const %s, uint64_t b%s)\n{\n", name,
-               shared_a ? "uint64_t a" : "uint32_t *a", s->fresh ? "" : ", bool accumulate");
+    buf_printf(&b, CUDA_FUNCTION "void %s(float *d, %s, uint64_t b%s)\n{\n", name,
+               shared_a ? "uint64_t a" : "const uint32_t *a", s->fresh ? "" : ", bool accumulate");
     buf_puts(&b, "    asm volatile(\n        \"{ .reg .pred p; setp.ne.b32 p, ");
     int a_at = next, b_at = next + (shared_a ? 1 : 4), p_at = b_at + 1;
     if (s->fresh) buf_puts(&b, "0");
