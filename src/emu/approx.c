@@ -57,11 +57,14 @@ static inline i64 interpolate(const ApproxRow *rows, u32 fraction, int c0_shift,
 }
 
 // 2^23 * 2^(fraction / 2^23), below 2^24.
+// Always from 2^23: the exponent is added to it as a field, one too low.
 static inline u32 ex2_fraction(u32 fraction)
 {
     return (u32)(interpolate(ex2_rows, fraction, 14, 1, 1, 12228) >> 16);
 }
 
+// Only trunc(x * 2^23) matters: the hardware converts to fixed point first. Whole arguments are
+// exact, |x| >= 128 is decided by the sign, and below -126 the result would be denormal: +0.
 float approx_ex2_ftz(float x)
 {
     u32 bits = f32_bits(x), magnitude = bits & ~sign_bit;
@@ -87,6 +90,7 @@ static inline float scaled(u32 sign, i32 shift, u32 value)
     return f32_of_bits(sign | (u32)field << FRACTION_BITS | (value & FRACTION_MASK));
 }
 
+// The mantissa decides, the exponent is only negated. The table has 7 index bits: 1/x bends more.
 float approx_rcp_ftz(float x)
 {
     u32 bits = f32_bits(x), magnitude = bits & ~sign_bit, sign = bits & sign_bit;
@@ -101,6 +105,7 @@ float approx_rcp_ftz(float x)
     return scaled(sign, 127 - (i32)(magnitude >> FRACTION_BITS), (u32)(sum >> 16));
 }
 
+// Two tables, for even and odd exponents: 1/sqrt(m) and 1/sqrt(2m).
 float approx_rsqrt_ftz(float x)
 {
     u32 bits = f32_bits(x), magnitude = bits & ~sign_bit, sign = bits & sign_bit;
@@ -116,6 +121,7 @@ float approx_rsqrt_ftz(float x)
     return scaled(0, -(exponent - odd) / 2, value);
 }
 
+// Absolute error 1.6e-7; near 1 the relative error has no bound, since the sum is in fixed point.
 float approx_lg2_ftz(float x)
 {
     u32 bits = f32_bits(x), magnitude = bits & ~sign_bit;
@@ -138,6 +144,7 @@ float approx_lg2_ftz(float x)
                        (significand & FRACTION_MASK));
 }
 
+// Below 2^-8 it is x itself, from 8 on +-1; between, each octave has rows of its own.
 float approx_tanh(float x)
 {
     // For each exponent -8 .. 2 of the argument: how many bits of its fraction choose the row, and

@@ -35,11 +35,15 @@ void emu_clock_join(const EmuCta *c, EmuClock *to, const EmuClock *from)
     for (int i = 0; i < c->bars_n; i++) to->phases[i] = MAX(to->phases[i], from->phases[i]);
 }
 
+// Saturates: after four billion releases everything counts as one epoch, which hides, never
+// invents.
 static void advance(EmuWarp *w)
 {
     if (w->epoch < UINT32_MAX - 1) w->epoch++;
 }
 
+// What the lanes in `mask` know of their own warp's accesses now: all of theirs, and of the other
+// lanes' only what is known already.
 static EmuEpoch own_now(const EmuWarp *w, const EmuEpoch *known, u32 mask)
 {
     EmuEpoch e = *known;
@@ -52,6 +56,7 @@ static EmuEpoch own_now(const EmuWarp *w, const EmuEpoch *known, u32 mask)
 void emu_release(EmuWarp *w, u32 mask, EmuClock *into)
 {
     const EmuCta *c = w->cta;
+    // Lanes with knowledge of their own publish it, the others the warp's.
     if (w->part_mask & mask) emu_clock_join(c, into, w->part);
     if (!(w->part_mask & mask) || (mask & ~w->part_mask)) emu_clock_join(c, into, w->clock);
     EmuEpoch now = own_now(w, &w->clock->g[w->id], mask);
@@ -59,6 +64,8 @@ void emu_release(EmuWarp *w, u32 mask, EmuClock *into)
     advance(w);
 }
 
+// The lanes in `mask` learn what a barrier knows. Fewer than all (an elected lane waits): the
+// second clock takes it, and the other lanes learn nothing until the warp synchronises.
 void emu_acquire(EmuWarp *w, u32 mask, const EmuClock *from)
 {
     const EmuCta *c = w->cta;
@@ -72,6 +79,7 @@ void emu_acquire(EmuWarp *w, u32 mask, const EmuClock *from)
     emu_clock_join(c, w->part, from);
 }
 
+// After it every lane knows what any lane of the warp did or knew.
 void emu_warp_sync(EmuWarp *w)
 {
     if (w->part_mask) {
@@ -82,6 +90,7 @@ void emu_warp_sync(EmuWarp *w)
     advance(w);
 }
 
+// The async view of the lanes' own accesses catches up with the generic one.
 static void fence_into(EmuWarp *w, EmuClock *clock, u32 mask)
 {
     EmuEpoch now = own_now(w, &clock->a[w->id], mask);

@@ -24,6 +24,7 @@ typedef struct {
     i64 work;                  // unroll iterations so far, empty ones included
 } Decoder;
 
+// The first reason stays; returns false so that callers can return it.
 static bool refuse(Decoder *d, const ThreadOp *op, const char *why)
 {
     if (!d->why) {
@@ -36,6 +37,8 @@ static bool refuse(Decoder *d, const ThreadOp *op, const char *why)
 static bool wide(u8 class) { return class == RC_B64; }
 
 // Unit of a constant; equal 32-bit constants share one.
+// Classes of 32 bits share by bits, predicates (all lanes 0 or 1) apart from them. The key is
+// never 0, which a Map cannot hold.
 static u32 constant_unit(Decoder *d, u64 bits, u8 class)
 {
     u64 key = (class == RC_PRED ? 2ull << 40 : 1ull << 40) | (bits & 0xffffffffu);
@@ -55,6 +58,7 @@ static u32 constant_unit(Decoder *d, u64 bits, u8 class)
     return unit;
 }
 
+// Register class of a parameter's value. A tensor map has none; it is used by index only.
 static u8 param_class(u8 kind)
 {
     if (kind == PARAM_F32) return RC_F32;
@@ -71,6 +75,8 @@ static u64 param_bits(const EmuArg *arg, u8 kind)
     }
 }
 
+// Evaluates the affine index at the present values of the unroll variables and finds the units.
+// `class`: what an immediate becomes; registers and parameters bring their own.
 static bool decode_operand(Decoder *d, const ThreadOp *op, const Operand *from, u8 class,
                            EmuOpnd *to)
 {
@@ -119,6 +125,7 @@ static bool decode_operand(Decoder *d, const ThreadOp *op, const Operand *from, 
 }
 
 // Class of an immediate at the position that a signature letter describes.
+// The letters are explained in thread/ops.h.
 static u8 letter_class(const ThreadOp *op, char letter)
 {
     switch (letter) {
@@ -144,10 +151,13 @@ static int signature_count(const ThreadOp *op)
     return n;
 }
 
+// Walks the operands along the signature. Handlers trust what was checked here: counts, that a
+// destination is a register, that an address is base and immediate.
 static bool decode_operands(Decoder *d, const ThreadOp *op, EmuOp *to)
 {
     int want = signature_count(op);
     if (want >= 0 && op->nopnd != want) return refuse(d, op, "wrong number of operands");
+    // The longest: tma.load with five coordinates has ten.
     if (op->nopnd > 24) return refuse(d, op, "too many operands");
     EmuOpnd *o = ARENA_ARRAY(d->a, EmuOpnd, op->nopnd ? op->nopnd : 1);
     const char *sig = thread_op[op->op].sig;
@@ -175,6 +185,8 @@ static bool decode_operands(Decoder *d, const ThreadOp *op, EmuOp *to)
     return true;
 }
 
+// `track`: registers are read and written exactly as the operand list says, so the main loop can
+// do the bookkeeping. Other handlers do it themselves, since they pin or touch ranges.
 static bool decode_op(Decoder *d, const ThreadOp *op, EmuOp *to)
 {
     if (op->op >= OP_COUNT) return refuse(d, op, "unknown operation");
@@ -197,6 +209,7 @@ static bool decode_op(Decoder *d, const ThreadOp *op, EmuOp *to)
 
 static bool decode_block(Decoder *d, const ThreadBlock *block);
 
+// The limit bounds memory on hostile input, to some hundred MB.
 static bool push(Decoder *d, EmuOp op)
 {
     if (d->ops.n >= EMU_MAX_OPS)
@@ -205,6 +218,8 @@ static bool push(Decoder *d, EmuOp op)
     return true;
 }
 
+// The body once per trip, with the variable as a constant. `work` counts empty bodies too, or
+// nested regions of 65,535 trips would take forever to expand to nothing.
 static bool decode_unroll(Decoder *d, const ThreadOp *op)
 {
     if (op->imm < 0 || op->imm >= d->fn->unrolls.n) return refuse(d, op, "unknown unroll variable");
@@ -218,6 +233,10 @@ static bool decode_unroll(Decoder *d, const ThreadOp *op)
     return true;
 }
 
+// Layout of the flat program (-> target):
+//   for   head -> behind next;  body;  next -> body
+//   if    head -> else or endif;  body;  [else -> endif;  other;]  endif
+//   role  head -> behind the body;  body
 static bool decode_region(Decoder *d, const ThreadOp *op)
 {
     if (op->op == OP_UNROLL) return decode_unroll(d, op);
@@ -274,6 +293,7 @@ static bool decode_block(Decoder *d, const ThreadBlock *block)
 }
 
 // Buffers that bulk loads write; a read of any other is never overwritten asynchronously.
+// The overlap test is for buffers that share bytes of the arena at different times.
 static bool *async_buffers(Decoder *d)
 {
     const ThreadFn *fn = d->fn;
@@ -295,6 +315,7 @@ static bool *async_buffers(Decoder *d)
     return all;
 }
 
+// Parameters behind the targets of st.global and tma.store; only these get owners (run.c).
 static bool *stored_params(Decoder *d)
 {
     bool *stored = ARENA_ARRAY(d->a, bool, d->fn->params.n + 1);

@@ -12,6 +12,7 @@
 
 #define LANES for (int i = 0; i < EMU_LANES; i++)
 
+// The full mask is one memcpy: nearly all operations of a kernel run with all lanes.
 static inline void put32(u32 *to, const u32 *v, u32 mask)
 {
     if (mask == (u32)EMU_FULL) {
@@ -30,10 +31,15 @@ static inline void put64(EmuU64 *to, const u64 *v, u32 mask)
     LANES if (mask >> i & 1) to[i] = v[i];
 }
 
+// A predicate register is one word with a bit per lane, not 32 words.
 static inline void put_pred(u32 *to, u32 bits, u32 mask) { *to = (*to & ~mask) | (bits & mask); }
 
+// Bits of an arithmetic result. The machine loses NaN payloads and signs; the host would keep
+// them.
 static inline u32 float_bits(float x) { return x != x ? 0x7fffffffu : f32_bits(x); }
 
+// Sources a, b, c of a handler in the three views of a register, and the loops that write its
+// destination. Operand 0 is the destination.
 #define A32 const u32 *a = emu_reg(w, &op->o[1])
 #define B32 const u32 *b = emu_reg(w, &op->o[2])
 #define C32 const u32 *c = emu_reg(w, &op->o[3])
@@ -56,6 +62,7 @@ static inline u32 float_bits(float x) { return x != x ? 0x7fffffffu : f32_bits(x
         put64(emu_reg64(w, &op->o[0]), v, mask); \
     } while (0)
 
+// 64-bit values are arrays of 32 u64 over two units, so they have loops of their own.
 static bool is_wide(u8 type) { return thread_type_class[type] == RC_B64; }
 static bool is_signed(u8 type) { return type == TT_S32 || type == TT_S64 || type == TT_S16; }
 
@@ -79,6 +86,8 @@ ARITHMETIC(ADD, a[i] + b[i], a[i] + b[i])
 ARITHMETIC(SUB, a[i] - b[i], a[i] - b[i])
 ARITHMETIC(MUL, a[i] * b[i], a[i] * b[i])
 
+// fma.rn.f32: one rounding. The fma clone makes the built-in one instruction instead of a libm
+// call.
 EMU_VECTOR_FMA EmuResult emu_op_MAD(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (op->type == TT_F32) {
@@ -94,6 +103,7 @@ EMU_VECTOR_FMA EmuResult emu_op_MAD(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// 32 bits by 32 bits to 64; the type is that of the result, its sign says how to extend.
 EMU_VECTOR EmuResult emu_op_MULWIDE(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     A32; B32;
@@ -103,9 +113,11 @@ EMU_VECTOR EmuResult emu_op_MULWIDE(EmuWarp *w, const EmuOp *op, u32 mask)
 }
 
 // Division by zero gives all ones, and so does its remainder (as on an H200); no trap on any input.
+// INT_MIN / -1 would trap on the host: negation wraps instead, and its remainder is 0.
 static i64 divide_signed(i64 a, i64 b) { return b == 0 ? -1 : b == -1 ? (i64)(0 - (u64)a) : a / b; }
 static i64 modulo_signed(i64 a, i64 b) { return b == 0 ? -1 : b == -1 ? 0 : a % b; }
 
+// The f32 form is div.rn: correctly rounded, as the host's division is.
 EmuResult emu_op_DIV(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (op->type == TT_F32) {
@@ -138,6 +150,8 @@ EmuResult emu_op_REM(EmuWarp *w, const EmuOp *op, u32 mask)
 }
 
 // The larger one; a NaN gives way, two make the canonical one; +0 is larger than -0.
+// Selections instead of branches, for the vectoriser. Equal operands differ at most in the sign of
+// zero, so AND of the bits gives +0 and OR (in min) gives -0.
 static inline u32 max_bits(float a, float b)
 {
     u32 x = f32_bits(a), y = f32_bits(b), r = a > b ? x : y;
@@ -176,6 +190,7 @@ static inline u32 min_bits(float a, float b)
 SELECTION(MIN, min_bits(a[i], b[i]), <)
 SELECTION(MAX, max_bits(a[i], b[i]), >)
 
+// On bits, so that the host's negation of NaN does not matter; NaN becomes the canonical one.
 EMU_VECTOR EmuResult emu_op_NEG(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (op->type == TT_F32) {
@@ -225,6 +240,7 @@ BITWISE(AND, &)
 BITWISE(OR, |)
 BITWISE(XOR, ^)
 
+// 16-bit registers live in words whose upper half stays zero; NOT and SHL would fill it.
 static u32 width_mask(u8 type) { return thread_type_class[type] == RC_B16 ? 0xffffu : ~0u; }
 
 EmuResult emu_op_NOT(EmuWarp *w, const EmuOp *op, u32 mask)
@@ -272,6 +288,7 @@ EMU_VECTOR EmuResult emu_op_SHR(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// The tables of approx.c work on arrays of floats; registers are words.
 #define APPROX(name, function)                                        \
     EmuResult emu_op_##name(EmuWarp *w, const EmuOp *op, u32 mask)    \
     {                                                                 \
@@ -289,6 +306,7 @@ APPROX(RSQRT, approx_rsqrt_ftz_n)
 APPROX(TANH, approx_tanh_n)
 APPROX(EX2, approx_ex2_ftz_n)
 
+// sqrt.rn, not the approximate one.
 EmuResult emu_op_SQRT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     AF;
@@ -298,6 +316,8 @@ EmuResult emu_op_SQRT(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- comparisons, moves -------------------------------------------------------------------------
 
+// One byte per lane first, then 32 bits: the compare loop vectorises, a loop of shifts would not.
+// Float comparisons are C's: ordered, but NE true on NaN, which is what setp.neu does.
 #define COMPARE(v)                                          \
     do {                                                    \
         u8 t[EMU_LANES];                                    \
@@ -331,6 +351,7 @@ EMU_VECTOR EmuResult emu_op_SETP(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// Both sources count as read by tracking, also the one that is not chosen: the machine reads both.
 EMU_VECTOR EmuResult emu_op_SELP(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     u32 p = emu_pred(w, &op->o[3]);
@@ -344,6 +365,7 @@ EMU_VECTOR EmuResult emu_op_SELP(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// 32 to 64 bits (special registers into address arithmetic) extends with zeros.
 EmuResult emu_op_MOV(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *to = &op->o[0], *from = &op->o[1];
@@ -363,6 +385,7 @@ EmuResult emu_op_MOV(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// Parameters were decoded to constants in the register file.
 EmuResult emu_op_LDPARAM(EmuWarp *w, const EmuOp *op, u32 mask) { return emu_op_MOV(w, op, mask); }
 
 // ---- conversions --------------------------------------------------------------------------------
@@ -399,6 +422,7 @@ static u64 float_to_int(float f, u8 type, bool toward_zero)
         [TT_S32] = {-2147483648.0, 2147483647.0}, [TT_U32] = {0, 4294967295.0},
         [TT_B32] = {0, 4294967295.0}, [TT_B16] = {0, 65535.0}, [TT_B8] = {0, 255.0},
     };
+    // The host rounds to nearest even here: baton never changes the rounding mode.
     double x = toward_zero ? trunc((double)f) : nearbyint((double)f);
     if (type == TT_S64) {
         if (x != x) return 1ull << 63;
@@ -414,8 +438,11 @@ static u64 float_to_int(float f, u8 type, bool toward_zero)
     return type == TT_S16 ? v & 0xffff : v;
 }
 
+// Nearest even in one step, from 64 bits too.
 static float int_to_float(i64 v, u8 from) { return from == TT_U64 ? (float)(u64)v : (float)v; }
 
+// Bits of `n`, which came from type `from`, in `type`. Narrow floats saturate or overflow as the
+// cvt of their format does (base/num.c); integers between integers are cut.
 static u64 bits_of(u8 type, u8 from, Number n, bool toward_zero)
 {
     float f = n.is_float ? n.f : int_to_float(n.i, from);
@@ -440,6 +467,7 @@ static u64 bits_of(u8 type, u8 from, Number n, bool toward_zero)
     }
 }
 
+// Element type of a packed pair, TT_NONE (0) for all others.
 static u8 half_type(u8 type)
 {
     switch (type) {
@@ -452,6 +480,7 @@ static u8 half_type(u8 type)
 }
 static int half_bits(u8 half) { return half == TT_E4M3 || half == TT_E5M2 ? 8 : 16; }
 
+// A pair is converted half by half, low half to low half.
 static u64 convert(const EmuOp *op, u64 bits)
 {
     u8 to = half_type(op->type), from = half_type(op->type2);
@@ -495,6 +524,7 @@ EmuResult emu_op_CVTPACK(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// pack puts the first source LOW, unlike cvt.pack.
 EmuResult emu_op_PACK(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     A32; B32;
@@ -521,6 +551,8 @@ EmuResult emu_op_UNPACK(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- shuffles -----------------------------------------------------------------------------------
 
+// shfl.sync over the whole warp. Up and down leave the lane's own value where the source would lie
+// outside. The lane operand may differ between lanes.
 EmuResult emu_op_SHFL(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     A32; B32;

@@ -11,6 +11,8 @@
 
 // ---- the pool -----------------------------------------------------------------------------------
 
+// Appends to the pool, which keeps the order of issue. Fields that depend on the kind are left as
+// they were in the effect's former life: the caller sets them.
 static EmuEffect *effect_new(EmuCta *c, const EmuWarp *w, const EmuOp *op, EmuEffectKind kind,
                              int lane)
 {
@@ -44,6 +46,9 @@ static void effect_free(EmuCta *c, EmuEffect **link)
 
 typedef struct {
     const TensorMap *m;
+    // A box as rows of its innermost dimension, packed in the order of the other dimensions. With
+    // a swizzle the TMA unit gives every row a whole span (128, 64 or 32 bytes), even when the box
+    // is narrower: the gap is neither written nor counted.
     u32 inner, pitch, rows, elem; // bytes of a box row, bytes between rows, rows of the box
 } Box;
 
@@ -57,6 +62,10 @@ static Box box_of(const TensorMap *m)
 }
 
 // Global address of a box row's first element, and which bytes of the row exist: [*low, *high).
+// Byte offset from the tensor's base of row `row` of the box whose origin is `coord`, as if the
+// tensor had no edges (it may be negative), and the bytes of the row that exist: none where an
+// outer dimension is out of range. What does not exist is zero on a load and left alone by a
+// store.
 static i64 row_address(const Box *b, const i32 *coord, u32 row, u32 *low, u32 *high)
 {
     const TensorMap *m = b->m;
@@ -76,6 +85,8 @@ static i64 row_address(const Box *b, const i32 *coord, u32 row, u32 *low, u32 *h
 
 // A chunk of a narrow row may land anywhere in the row's span, so whole spans must be in the
 // buffer.
+// Arena offset where a 16-byte chunk lands: the hardware XORs bits 4.. with bits 7.. of the
+// ABSOLUTE shared address, so the arena's base has to be added first.
 static u32 swizzled(const Box *b, u32 offset)
 {
     u32 a = offset + EMU_SMEM_BASE;
@@ -83,12 +94,16 @@ static u32 swizzled(const Box *b, u32 offset)
     return a - EMU_SMEM_BASE;
 }
 
+// Moves all bytes of a box between memory and the arena, in chunks of 16 bytes (the unit of the
+// swizzle; the rules of tensor maps make inner rows multiples of it). Touches nothing outside the
+// tensor's stated bytes, whatever the map says.
 static void move_box(EmuCta *c, const EmuEffect *e, bool load)
 {
     Box b = box_of(&e->arg->tmap);
     u8 *base = b.m->base;
     for (u32 r = 0; r < b.rows; r++) {
         u32 low, high;
+        // The largest row: 256 elements of 8 bytes.
         u8 row[256 * 8 + 16] = {0};
         i64 at = row_address(&b, e->coord, r, &low, &high);
         bool there = high > low && at + low >= 0 && at + high <= (i64)e->arg->tmap_bytes;
@@ -103,6 +118,7 @@ static void move_box(EmuCta *c, const EmuEffect *e, bool load)
     }
 }
 
+// An element of at most four bytes as a number, for reports.
 static double value_of(DType type, const u8 *p)
 {
     u32 v = 0;
@@ -118,6 +134,8 @@ static double value_of(DType type, const u8 *p)
     }
 }
 
+// False when the load has landed already, when the bytes are in the gap of a narrow row, or when
+// elements are wider than four bytes.
 bool emu_load_values(const EmuCta *c, u32 access, u32 offset, double *now, double *next)
 {
     const EmuEffect *e = c->fx_first;
@@ -139,6 +157,9 @@ bool emu_load_values(const EmuCta *c, u32 access, u32 offset, double *now, doubl
 }
 
 // Checks what the launch would die of. False: nothing is copied.
+// Two of the rules surprise (both measured, any swizzle): the innermost start coordinate must be a
+// multiple of 16 bytes, and a store, unlike a load, accepts no negative start. The machine answers
+// both with "illegal instruction".
 static bool box_legal(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 *coord, int lane)
 {
     char why[200];
@@ -171,6 +192,9 @@ static bool box_legal(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 
     return true;
 }
 
+// Checks and notes what the copy will touch, at issue: `write` is about shared memory (a load).
+// Shared bytes as one range when rows have no gaps, since the swizzle only permutes inside it;
+// else chunk by chunk. Global bytes row by row, where the kernel writes the tensor too.
 static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
 {
     Box b = box_of(&e->arg->tmap);
@@ -202,6 +226,10 @@ static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
 // ---- loads --------------------------------------------------------------------------------------
 
 // Registers whose load has not bound yet and whose value nobody has used get what lies there now.
+// This makes O6 visible in values: the assembler may sink a load below the release of its slot,
+// and then it reads what the next bulk load brought. Called right after such a load has landed in
+// [low, high). Values that some operation has used are out of reach: undoing those would mean to
+// run the operations again. The hazard itself does not depend on this.
 static void late_reads(EmuCta *c, u32 low, u32 high)
 {
     EmuSchedule s = c->run->launch->schedule;
@@ -224,6 +252,8 @@ static void late_reads(EmuCta *c, u32 low, u32 high)
     }
 }
 
+// A bulk load arrives: bytes, then their count on the mbarrier. The phase that counts them is
+// known only now; the record takes it over for those who later ask whether the phase was observed.
 static void land(EmuCta *c, EmuEffect *e)
 {
     EmuBar *b = &c->bar[e->bar];
@@ -234,6 +264,8 @@ static void land(EmuCta *c, EmuEffect *e)
     emu_bar_landed(c, b, tma_box_bytes(&e->arg->tmap), e->op);
 }
 
+// Moves the bytes, once. Stores and cp.async stay in the pool until their thread has waited,
+// because waiting, not moving, is what orders them.
 static void perform(EmuCta *c, EmuEffect *e)
 {
     if (e->performed) return;
@@ -264,6 +296,7 @@ void emu_effect_run(EmuCta *c, EmuEffect *e)
     }
 }
 
+// Uniform among the pending ones: bulk copies complete in any order, also those of one thread.
 bool emu_effect_any(EmuCta *c)
 {
     if (!c->fx_n) return false;
@@ -276,6 +309,8 @@ bool emu_effect_any(EmuCta *c)
     return false;
 }
 
+// tma.load [S], T, coordinates, [B] by one lane. Destination aligned to 128 bytes, with any
+// swizzle (a TMA rule). Nothing happens after a report that leaves no sane place to copy to.
 static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
 {
     EmuCta *c = w->cta;
@@ -289,6 +324,7 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     u32 smem = emu_shared_offset(w, op, o, 0, lane, box.rows * box.pitch, 128);
     if (!b || smem == UINT32_MAX) return;
     u32 bar = (u32)(b - c->bar);
+    // O10 again: on a slower schedule these bytes would be counted in the phase before.
     if (c->run->hazards && emu_clock_of(w, lane)->phases[bar] < b->phase) {
         Buf name = {0};
         emu_bar_text(c, bar, &name);
@@ -311,9 +347,12 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     b->loads++;
     b->last_load_phase = MAX(b->last_load_phase, b->phase + 1);
     note_box(w, e, (int)o[2].imm, true);
+    // The earliest legal moment is the issue itself: it overwrites what is still being read.
     if (emu_chance(c, c->early_load)) emu_effect_run(c, e);
 }
 
+// Every lane of the mask issues a copy of its own; programs elect one. Operand 2 is the tensor
+// map, a parameter and no register.
 EmuResult emu_op_TMA_LOAD(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (w->cta->run->hazards)
@@ -325,6 +364,7 @@ EmuResult emu_op_TMA_LOAD(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- stores -------------------------------------------------------------------------------------
 
+// tma.store T, coordinates, [S] by one lane, into the open bulk group of that lane.
 static void issue_store(EmuWarp *w, const EmuOp *op, int lane)
 {
     EmuCta *c = w->cta;
@@ -354,6 +394,7 @@ EmuResult emu_op_TMA_STORE(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_YIELD;
 }
 
+// Groups are counted per thread: a wait by another thread than the issuer waits for nothing (O7).
 EmuResult emu_op_BULK_COMMIT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     (void)op;
@@ -362,6 +403,8 @@ EmuResult emu_op_BULK_COMMIT(EmuWarp *w, const EmuOp *op, u32 mask)
 }
 
 // Waits for all but the newest `keep` groups of each lane; `full`: for the global writes too.
+// done[0] is the epoch from which the source may be written again, done[1] the one from which the
+// global bytes may be read; an effect stays in the pool between the two.
 static void bulk_wait(EmuWarp *w, u32 mask, u32 keep, bool full)
 {
     EmuCta *c = w->cta;
@@ -398,6 +441,8 @@ EmuResult emu_op_BULK_WAIT_READ(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- cp.async -----------------------------------------------------------------------------------
 
+// One lane's copy of op->n bytes: o[4] of them from memory, the rest zeros (the zero-fill form;
+// with 0 the address is not looked at). A lane that is reported copies nothing.
 static void cpasync_lane(EmuWarp *w, const EmuOp *op, EmuEffect *e, int lane)
 {
     const EmuOpnd *o = op->o;
@@ -428,6 +473,8 @@ static void cpasync_lane(EmuWarp *w, const EmuOp *op, EmuEffect *e, int lane)
     emu_touch(w, e->access, dst, op->n, lane, true, true);
 }
 
+// cp.async [S], [G], bytes: goes through the generic proxy, so only the thread's own wait orders
+// it (O13), and a wgmma that reads the bytes needs a proxy fence after that (O4).
 EmuResult emu_op_CPASYNC(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     EmuCta *c = w->cta;
@@ -466,6 +513,9 @@ EmuResult emu_op_CPASYNC_COMMIT(EmuWarp *w, const EmuOp *op, u32 mask)
 }
 
 // The lanes have waited: their copies count as generic writes of theirs from now on.
+// Waits for all but the newest `keep` committed groups of each lane; `open_too`: also for copies
+// not committed yet, which cp.async.mbarrier.arrive covers. An effect is done when all its lanes
+// waited.
 static void cpasync_wait(EmuWarp *w, u32 lanes, u32 keep, bool open_too)
 {
     EmuCta *c = w->cta;
@@ -502,6 +552,7 @@ void emu_cpasync_complete(EmuWarp *w, u32 lanes, u32 keep) { cpasync_wait(w, lan
 
 // ---- the end of threads -------------------------------------------------------------------------
 
+// Loads left in flight are found at the end of the CTA (ops_sync.c), through their mbarriers.
 void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes)
 {
     EmuCta *c = w->cta;

@@ -8,6 +8,7 @@
 
 #define LANES for (int i = 0; i < EMU_LANES; i++)
 
+// Bytes of an element in memory. One-byte types live in 16-bit registers: PTX has none of 8 bits.
 static u32 type_bytes(u8 type)
 {
     switch (thread_type_class[type]) {
@@ -19,6 +20,8 @@ static u32 type_bytes(u8 type)
 
 // ---- addresses ----------------------------------------------------------------------------------
 
+// The report of a shared address that cannot be used; alignment is named first, since a misaligned
+// access kills the launch even inside the buffer. Always UINT32_MAX, for the caller to return.
 static u32 bad_shared(EmuWarp *w, const EmuOp *op, int mem, int lane, u64 address, u32 bytes,
                       u32 align)
 {
@@ -44,6 +47,8 @@ static u32 bad_shared(EmuWarp *w, const EmuOp *op, int mem, int lane, u64 addres
 u32 emu_shared_offset(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane, u32 bytes,
                       u32 align)
 {
+    // Bounds are the named buffer's, not the arena's: running from one tile into the next is a bug
+    // even where the machine would not notice. 32-bit addresses wrap as the address unit's do.
     u64 address = emu_address(w, o, lane);
     if (o->class != RC_B64) address = (u32)address;
     EmuSpan s = {0, w->cta->smem_bytes};
@@ -54,6 +59,7 @@ u32 emu_shared_offset(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, in
     return (u32)address - EMU_SMEM_BASE;
 }
 
+// Global addresses are host addresses. Written without sums that could wrap.
 static bool inside(const EmuArg *arg, u8 kind, u64 address, u64 bytes)
 {
     u64 base = (u64)(uintptr_t)(kind == PARAM_TMAP ? arg->tmap.base : arg->ptr);
@@ -78,6 +84,7 @@ u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 
         b = &r->fn->buffers.at[op->src->mem[mem].buffer];
         if (b->kind == BUF_GLOBAL && b->param >= 0 && b->param < r->fn->params.n) *param = b->param;
     }
+    // A program with a MemRef must stay in that tensor. One without (hand-written) may touch any.
     if (*param >= 0) {
         if (inside(&r->launch->args[*param], r->fn->params.at[*param].kind, address, bytes))
             return (u8 *)(uintptr_t)address;
@@ -102,6 +109,10 @@ u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 
 
 // ---- who wrote global memory --------------------------------------------------------------------
 
+// May `lane` (as the async proxy, if so) touch what `o`, a write of this CTA, left? A bulk store
+// is complete for others only after the full wait of its thread (O7). A generic write is never
+// visible to a bulk load of the same grid: that would take a proxy fence for global memory, which
+// the thread IR does not have (O14).
 static bool global_ordered(const EmuWarp *w, const EmuOwner *o, int lane, bool async)
 {
     const EmuAccess *p = &w->cta->access.at[o->access - w->cta->access_base];
@@ -113,6 +124,8 @@ static bool global_ordered(const EmuWarp *w, const EmuOwner *o, int lane, bool a
     return !async && (same || emu_covers(&k->g[p->warp], p->epoch, o->lane, p->mask));
 }
 
+// Words for a conflict in global memory. Two CTAs first: there the records of the other one are
+// gone and only its number is left.
 static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, int lane, bool write,
                           bool async, const EmuOwner *o)
 {
@@ -154,6 +167,9 @@ static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, i
     buf_free(&text);
 }
 
+// Global memory keeps only the last writer of each granule, not its readers: a read followed by an
+// unordered write goes unseen, a write followed by anything is checked. CTAs run one after the
+// other, so nothing but the end of the grid orders two of them: any meeting is a hazard.
 void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 bytes, u32 access,
                      int lane, bool write, bool async)
 {
@@ -185,6 +201,8 @@ void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 by
 
 // ---- values between memory and registers --------------------------------------------------------
 
+// o->count consecutive elements from memory into a lane of consecutive registers; narrow ones are
+// zero-extended, as ld.b8 and ld.b16 do.
 static void load_lane(EmuWarp *w, const EmuOpnd *o, u32 elem, int lane, const u8 *from)
 {
     if (elem == 4) {
@@ -217,6 +235,7 @@ static void store_lane(EmuWarp *w, const EmuOpnd *o, u32 elem, int lane, u8 *to)
     }
 }
 
+// Vector accesses of the machine are 1, 2 or 4 registers and at most 16 bytes.
 static bool vector_fits(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 elem, u32 mask)
 {
     u32 n = op->n ? op->n : 1;
@@ -253,6 +272,8 @@ static void late_load(EmuWarp *w, const EmuOp *op, const EmuOpnd *to, u32 mask, 
     }
 }
 
+// ld.shared: alignment is that of the whole vector. The address is a pinned use: a load cannot run
+// before the value that it is addressed by.
 EmuResult emu_op_LDS(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *to = &op->o[0], *address = &op->o[1];
@@ -275,6 +296,8 @@ EmuResult emu_op_LDS(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// st.shared: both address and value are pinned uses, so storing a value that came from a slot is
+// one way to bind the read of the slot before its release (O6).
 EmuResult emu_op_STS(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *address = &op->o[0], *from = &op->o[2];
@@ -297,6 +320,7 @@ EmuResult emu_op_STS(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// Global loads get no token: no bulk load writes global memory, so they cannot be overtaken.
 EmuResult emu_op_LDG(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *to = &op->o[0], *address = &op->o[1];
@@ -341,6 +365,7 @@ EmuResult emu_op_STG(EmuWarp *w, const EmuOp *op, u32 mask)
 // ---- matrices of 8 x 8 x 16 bits ----------------------------------------------------------------
 
 // Offsets of the 8 * n rows; lane 8i + r addresses row r of matrix i. False after a report.
+// Lanes beyond 8 * n take part in the operation but their addresses are not looked at (measured).
 static bool matrix_rows(EmuWarp *w, const EmuOp *op, const EmuOpnd *address, const EmuOpnd *regs,
                         u32 mask, u32 access, u32 *row)
 {
@@ -359,6 +384,8 @@ static bool matrix_rows(EmuWarp *w, const EmuOp *op, const EmuOpnd *address, con
     return good;
 }
 
+// Register m of lane l gets two 16-bit elements of matrix m: row l/4, columns 2*(l%4) and the
+// next; with .trans rows 2*(l%4) and the next, column l/4. The first of the two is the low half.
 EmuResult emu_op_LDMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *to = &op->o[0], *address = &op->o[1];
@@ -388,11 +415,15 @@ EmuResult emu_op_LDMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
     }
     if (hazards) {
         emu_write_regs(w, op, to, mask);
+        // No offsets: a register is gathered from two rows, so late_reads does not reread it. The
+        // token, and with it the report, works all the same.
         late_load(w, op, to, mask, access, NULL, 4);
     }
     return RUN_NEXT;
 }
 
+// The maps of ldmatrix, in the other direction. A generic write: wgmma or a bulk store of the tile
+// needs the proxy fence (O4).
 EmuResult emu_op_STMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *address = &op->o[0], *from = &op->o[2];

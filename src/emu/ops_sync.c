@@ -10,6 +10,8 @@
 
 #define LANES for (int i = 0; i < EMU_LANES; i++)
 
+// For the .sync.aligned operations: the hardware's behaviour is undefined when lanes are missing,
+// so the hazard is reported and the operation then proceeds as if the lanes at hand were all.
 bool emu_converged(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (mask == (u32)EMU_FULL) return true;
@@ -19,6 +21,8 @@ bool emu_converged(EmuWarp *w, const EmuOp *op, u32 mask)
     return false;
 }
 
+// An mbarrier operation counts once per lane. Lanes with equal addresses are taken together, so
+// that the usual case (a whole warp on one barrier) does one look-up and one join of clocks.
 u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes)
 {
     u64 first = emu_address(w, o, emu_first_lane(lanes));
@@ -27,10 +31,14 @@ u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes)
     return same;
 }
 
+// Index into CTA arrays and into EmuClock.phases.
 static u32 bar_index(const EmuCta *c, const EmuBar *b) { return (u32)(b - c->bar); }
 
 // ---- mbarriers ----------------------------------------------------------------------------------
 
+// The barrier at a lane's address, initialised or not; NULL after a report. mbarriers are declared
+// buffers of the kernel: one anywhere else in the arena cannot be named in a report and is
+// refused.
 static EmuBar *bar_at(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane)
 {
     u32 offset = emu_shared_offset(w, op, o, mem, lane, 8, 8);
@@ -59,6 +67,10 @@ EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int 
     if (!c->run->hazards || !b->init_access) return b;
     const EmuAccess *a = &c->access.at[b->init_access];
     const EmuClock *k = emu_clock_of(w, lane);
+    // O8 has two halves. "known": a barrier stands between the initialisation and this agent.
+    // "fenced": fence.mbarrier_init by the initialising thread stands before that barrier. A
+    // thread sees its own initialisation without either, but the TMA unit that it starts is
+    // another agent.
     bool same = a->warp == w->id && a->lane == lane;
     bool known = same || emu_covers(&k->g[a->warp], a->epoch, a->lane, a->mask);
     bool fenced =
@@ -77,6 +89,8 @@ EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int 
     return b;
 }
 
+// mbar.init [B], count: phase 0 is open, `count` arrivals pending, no bytes. Initialising a live
+// barrier again is a hazard (waiters of the old life could see the new one), and then does it.
 EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     EmuCta *c = w->cta;
@@ -95,16 +109,20 @@ EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
         if (b->init)
             emu_hazard(w, op, i, HZ_MBARRIER, "O8", b->init_access,
                        "initialises mbarrier %s, which is live already", name.s);
+        // The hardware keeps the pending count in 20 bits.
         if (count < 1 || count > (1u << 20) - 1)
             emu_hazard(w, op, i, HZ_MBARRIER, "O10", 0,
                        "mbarrier %s gets the arrival count %u; it must be 1 to 1048575", name.s,
                        count);
         buf_free(&name);
         EmuClock *clock = b->clock, *complete = b->complete;
+        // A count of 0 was reported above; 1 keeps `pending` from being complete before anybody
+        // came.
         EmuBar fresh = {.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = clock,
                         .complete = complete, .count = count ? count : 1};
         memset(clock, 0, sizeof *clock);
         memset(complete, 0, sizeof *complete);
+        // Not live while its own bytes are noted, or the note would clash with the live barrier.
         b->init = false;
         fresh.pending = fresh.count;
         fresh.init_access = hazards ? emu_access_new(w, ACC_WRITE, op, i, 1u << i, 0) : 0;
@@ -115,6 +133,8 @@ EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// The lanes have fenced: barriers that they initialised become usable to whoever is ordered after
+// the fence. fence.proxy.async is taken as well as fence.mbarrier_init; both are in use for this.
 static void fence_bars(EmuWarp *w, u32 mask)
 {
     EmuCta *c = w->cta;
@@ -134,6 +154,8 @@ EmuResult emu_op_FENCE_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
 }
 
 // Completes the phase when it is complete.
+// Three states when all arrivals are in. Balance 0: complete. Above 0: bytes are still under way.
+// Below 0: more bytes landed than were expected and no arrival is left that could expect more.
 static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
 {
     if (b->pending) return;
@@ -142,6 +164,8 @@ static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
         b->pending = b->count;
         b->expected = b->landed = 0;
         b->clock->phases[bar_index(c, b)] = b->phase;
+        // A waiter of this phase may wake after arrivals of the next one were joined into `clock`;
+        // it must learn only what this phase released.
         memcpy(b->complete, b->clock, sizeof *b->clock);
         emu_wake(c, WAIT_MBAR, bar_index(c, b));
         return;
@@ -157,6 +181,8 @@ static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
     buf_free(&name);
 }
 
+// complete_tx of a bulk load: `bytes` are the whole box, also where it was clipped at the tensor's
+// edge, since the hardware fills with zeros and counts them. Legal before the matching expect_tx.
 void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op)
 {
     b->tx -= bytes;
@@ -166,6 +192,9 @@ void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op)
 }
 
 // Arrivals of `lanes`, each with its expected bytes first.
+// Arrivals are counted one by one: a barrier of count 1 that two lanes arrive at runs two phases.
+// "Blind" arrivals (O10): whoever arrives at phase n must know that n - 1 is complete; otherwise
+// on another schedule the same arrival would count for n - 1 and let a waiter go too early.
 void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each)
 {
     EmuCta *c = w->cta;
@@ -187,6 +216,8 @@ void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expec
         }
         b->tx += (i64)expect_each;
         b->expected += expect_each;
+        // Only reachable while bytes hold the phase open. The hardware answers with "unspecified
+        // launch failure".
         if (!b->pending) {
             if (!name.s) emu_bar_text(c, index, &name);
             emu_hazard(w, op, emu_first_lane(rest), HZ_MBARRIER, "O10", 0,
@@ -201,6 +232,7 @@ void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expec
     buf_free(&name);
 }
 
+// The transaction count of an mbarrier is a signed number of 21 bits: at most 2^20 - 1 bytes.
 static bool expect_fits(EmuWarp *w, const EmuOp *op, u64 bytes, int lane)
 {
     if (bytes < 1u << 20) return true;
@@ -209,6 +241,9 @@ static bool expect_fits(EmuWarp *w, const EmuOp *op, u64 bytes, int lane)
     return false;
 }
 
+// Common body of arrive, arrive.expect_tx and expect_tx. Address and byte count are pinned uses
+// (O6): the assembler cannot move a load behind the arrive that needs its value. Yields, so that a
+// waiter can run between this and what the arriving warp does next.
 static EmuResult arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool expects, bool arrives)
 {
     if (w->cta->run->hazards) {
@@ -249,6 +284,8 @@ EmuResult emu_op_MBAR_EXPECT(EmuWarp *w, const EmuOp *op, u32 mask)
 }
 
 // The writes of the threads' earlier cp.async are in when this arrival counts.
+// The .noinc form: one of the expected arrivals. (Without .noinc it would add one to the pending
+// count first, so that its own arrival cancels out.)
 EmuResult emu_op_CPASYNC_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     emu_cpasync_complete(w, mask, 0);
@@ -271,6 +308,11 @@ static void check_generation(EmuWarp *w, const EmuOp *op, const EmuBar *b, int l
     buf_free(&name);
 }
 
+// mbar.wait [B], parity: the spin loop on try_wait as one blocking operation. It passes when the
+// current phase's parity is not `parity`; so a fresh barrier lets parity 1 pass ("the phase before
+// the first is complete"), which is how a ring's producer starts. Lanes may wait at different
+// barriers; all must pass, and only then is the knowledge of all of them acquired, so that a retry
+// repeats nothing. Trips of the retry find `released` set and skip the generation check.
 EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     bool hazards = w->cta->run->hazards;
@@ -292,6 +334,7 @@ EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
             break;
         }
         if (hazards && !w->released) check_generation(w, op, b, lane, parity);
+        // Still the phase that is waited for.
         if ((b->phase & 1) == parity) {
             w->wait = WAIT_MBAR;
             w->wait_bar = bar_index(w->cta, b);
@@ -313,22 +356,30 @@ EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
 // ---- fences -------------------------------------------------------------------------------------
 
 // The lanes' writes become visible to the async proxy, their reads have bound.
+// fence.proxy.async.shared::cta. For O6 the fence is the one protection of a slot that PTX itself
+// promises; it orders reads that came before it against async writes after the release.
 EmuResult emu_op_FENCE_PROXY(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     (void)op;
     fence_bars(w, mask);
     emu_fence_proxy(w, mask);
+    // Every lane has fenced: no load of this warp is unbound. With fewer lanes the tokens live on,
+    // and only the clocks tell which lanes are safe.
     if (mask == (u32)EMU_FULL) w->live = 0;
     return RUN_NEXT;
 }
 
 // Orders generic accesses that are ordered anyway once a barrier follows; binds no read.
+// Measured: a membar.cta before the release does not keep an async write from overtaking an
+// earlier load, because the assembler may sink the use of that load behind it. So it has no effect
+// here.
 EmuResult emu_op_MEMBAR(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     (void)w, (void)op, (void)mask;
     return RUN_NEXT;
 }
 
+// bar.warp.sync with the full mask. Lanes run in lock step here, so it only merges what they know.
 EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (emu_converged(w, op, mask)) emu_warp_sync(w);
@@ -337,6 +388,9 @@ EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- named barriers -----------------------------------------------------------------------------
 
+// All threads came: the waiting warps acquire what all arrivals released, then the barrier is as
+// new. `released` tells a warp that is tried again that it has been let go, since the barrier
+// itself may be in its next use by then.
 static void named_complete(EmuCta *c, EmuNamed *n)
 {
     for (int i = 0; i < c->warps; i++) {
@@ -351,6 +405,9 @@ static void named_complete(EmuCta *c, EmuNamed *n)
     memset(n->clock, 0, sizeof *n->clock);
 }
 
+// One warp arrives at barrier o[0] for o[1] threads. True when the warp may go on: the barrier
+// completed, or the operation was illegal and counts as done. Arrivals count 32 threads a warp,
+// whatever the mask: that is how the hardware counts.
 static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
 {
     u32 id = *emu_reg(w, &op->o[0]), count = *emu_reg(w, &op->o[1]);
@@ -374,6 +431,7 @@ static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
     if (n->expect && n->expect != count)
         emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
                    "barrier %u with %u threads, but others came with %u", id, count, n->expect);
+    // Not the next generation: the hardware cannot tell it from another warp's arrival.
     if (n->came >> w->id & 1)
         emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
                    "the warp arrives at barrier %u a second time before it has completed", id);
@@ -387,6 +445,7 @@ static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
     return true;
 }
 
+// bar.sync id, threads. Runs twice when it blocks: once to arrive, once (with `released`) to pass.
 EmuResult emu_op_BAR_SYNC(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (w->released) {
@@ -407,6 +466,7 @@ EmuResult emu_op_BAR_SYNC(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_BLOCK;
 }
 
+// bar.arrive id, threads: releases what the warp knows and goes on.
 EmuResult emu_op_BAR_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (w->cta->run->hazards) {
@@ -419,6 +479,8 @@ EmuResult emu_op_BAR_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- registers ----------------------------------------------------------------------------------
 
+// Without .maxnreg the assembler drops the instruction with a warning (C7508) and the kernel keeps
+// its count, so a pass here would say nothing about the machine.
 static bool setmaxnreg_legal(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const ThreadFn *fn = w->cta->run->fn;
@@ -434,6 +496,7 @@ static bool setmaxnreg_legal(EmuWarp *w, const EmuOp *op, u32 mask)
     return false;
 }
 
+// Gives registers back to the CTA's pool at once; never waits.
 EmuResult emu_op_SETMAXNREG_DEC(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (!setmaxnreg_legal(w, op, mask)) return RUN_NEXT;
@@ -449,6 +512,9 @@ EmuResult emu_op_SETMAXNREG_DEC(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// Waits until the pool has enough. The pool is what the CTA was launched with (warps times the
+// count at entry), so a split whose sum is larger never gets through: a deadlock, as on the
+// machine.
 EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     EmuCta *c = w->cta;
@@ -471,6 +537,8 @@ EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- the end of a CTA ---------------------------------------------------------------------------
 
+// Shared memory is given to the next CTA when this one ends: bytes still expected, or a bulk load
+// that nobody observed, would land in a stranger's memory.
 static void check_bar_end(EmuCta *c, const EmuBar *b)
 {
     u32 index = bar_index(c, b), observed = 0;
@@ -495,6 +563,8 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
     buf_free(&name);
 }
 
+// setmaxnreg acts on whole warpgroups; a group whose warps disagree at the end ran it in some
+// only.
 void emu_sync_end(EmuCta *c)
 {
     for (int i = 0; i < EMU_NAMED_BARS; i++)

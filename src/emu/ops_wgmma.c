@@ -17,6 +17,8 @@ typedef struct {
     u32 span, mask;            // of the swizzle; span 0: none
 } Desc;
 
+// Bits of a descriptor, as read back from an H200: 0-13 start, 16-29 LBO, 32-45 SBO, all in units
+// of 16 bytes; 49-51 base offset; 62-63 layout. The others are ignored by the hardware too.
 static Desc desc_of(u64 bits)
 {
     static const SmemLayout layout[4] = {SL_ROW, SL_SWZ128, SL_SWZ64, SL_SWZ32};
@@ -28,6 +30,10 @@ static Desc desc_of(u64 bits)
 
 // Absolute shared address of a chunk. K-major: row mn, bytes 16*c of the step. MN-major: rows
 // 8*c .. 8*c+7 at k.
+// The stride meanings change with major and swizzle: K-major with swizzle uses SBO from one group
+// of 8 rows to the next and no LBO; MN-major with swizzle uses SBO from 8 k to the next 8 and LBO
+// from one block of span / 2 elements to the next. The XOR works on absolute address bits, so
+// plain addition to `start` steps along K inside a swizzled row.
 static u32 chunk_address(const Desc *d, bool mn_major, u32 row, u32 c)
 {
     u32 off;
@@ -46,6 +52,7 @@ static u32 chunk_address(const Desc *d, bool mn_major, u32 row, u32 c)
     return d->span ? a ^ (((a >> 7) - d->base) & d->mask) << 4 : a;
 }
 
+// Operand types that the numeric model covers, -1: none of them.
 static int element_type(u8 type)
 {
     switch (type) {
@@ -68,6 +75,8 @@ typedef struct {
     int mem;
 } Side;
 
+// A side is read as side_rows x side_chunks chunks of 16 bytes. K-major: a k step is 32 bytes for
+// every type, two chunks a row.
 static u32 side_rows(const Side *s) { return s->mn_major ? s->k_steps : s->n; }
 static u32 side_chunks(const Side *s) { return s->mn_major ? s->n / 8 : 2; }
 static u32 side_address(const Side *s, u32 row, u32 c)
@@ -76,6 +85,7 @@ static u32 side_address(const Side *s, u32 row, u32 c)
                        : chunk_address(&s->d, false, s->first + row, c);
 }
 
+// Bytes that the operand may touch: its buffer's, or the arena's when the program names none.
 static EmuSpan span_of(const EmuWarp *w, const EmuOp *op, int mem)
 {
     if (mem >= op->src->nmem) return (EmuSpan){0, w->cta->smem_bytes};
@@ -121,6 +131,7 @@ static void gather(const EmuCta *c, const Side *s, u32 elem, u8 *out)
         }
 }
 
+// A is memory reference 0 of wgmma.ss; B is 1 there, but 0 of wgmma.rs, whose A lies in registers.
 static Side side_a(const EmuOp *op, u64 desc, u32 first, u32 n, u32 k)
 {
     return (Side){desc_of(desc), op->flags & OPF_TRANS_A, first, n, k, 0};
@@ -134,6 +145,7 @@ static Side side_b(const EmuOp *op, u64 desc, u32 k)
 // ---- registers ----------------------------------------------------------------------------------
 
 // Accumulator i of lane l of warp w: row 16w + l/4 + 8*(i>>1&1), column 8*(i>>2) + 2*(l%4) + (i&1).
+// Between the registers of four warps and the matrix m[64][n], in either direction.
 static void accumulators(EmuCta *c, int group, const EmuOpnd *o, u32 n, float *m, bool load)
 {
     for (int w = 0; w < 4; w++) {
@@ -150,6 +162,8 @@ static void accumulators(EmuCta *c, int group, const EmuOpnd *o, u32 n, float *m
 }
 
 // A register i: row 16w + l/4 + 8*(i&1), bytes 4*(l%4) + 16*(i>>1) of the step.
+// The same map for every operand type, since it is one of bytes: k elements 4/size at a time,
+// lowest k in the lowest bits. `out` is [64][32 bytes], as gather() makes it.
 static void gather_registers(EmuCta *c, int group, const EmuOpnd *o, u8 *out)
 {
     for (int w = 0; w < 4; w++)
@@ -169,11 +183,14 @@ typedef struct {
     const EmuOp *op;           // whose registers they are; NULL: nothing loaded
 } Chain;
 
+// Chains of products on one accumulator (the k steps of a tile) skip the registers in between.
 static bool same_accumulators(const EmuOp *a, const EmuOp *b)
 {
     return a->n == b->n && a->o[0].unit == b->o[0].unit;
 }
 
+// Reads the operands as they are in memory NOW, which is the point: a slot that was overwritten
+// between issue and wait gives the wrong product here as on the machine.
 static void compute(EmuCta *c, int group, const EmuProduct *p, Chain *chain)
 {
     const EmuOp *op = p->op;
@@ -200,6 +217,7 @@ static void compute(EmuCta *c, int group, const EmuProduct *p, Chain *chain)
 
 // Computes products of a group up to number `upto` while all four warps have issued them. Returns
 // true when all are computed.
+// A product needs rows of all four warps, so it waits for the last one to issue (mask 15).
 static bool compute_upto(EmuCta *c, int group, int upto)
 {
     EmuGroup *g = &c->group[group];
@@ -224,6 +242,7 @@ bool emu_product_any(EmuCta *c)
 
 // ---- issue --------------------------------------------------------------------------------------
 
+// M is 64 always; N 8 .. 256 in steps of 8; 16-bit types alone may be MN-major.
 static bool shape_legal(EmuWarp *w, const EmuOp *op)
 {
     const char *why = NULL;
@@ -245,6 +264,9 @@ static bool shape_legal(EmuWarp *w, const EmuOp *op)
     return !why;
 }
 
+// wgmma.fence orders register writes before the async reads and writes of the tensor core. A chain
+// on accumulators in flight needs none. The assembler repairs a missing one silently, at the price
+// of serialised products, so nobody finds out on the GPU.
 static void check_fence(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, const char *what)
 {
     for (u32 u = o->unit; u < o->unit + o->count; u++) {
@@ -262,6 +284,7 @@ static void take_registers(EmuWarp *w, const EmuOp *op, bool scale_d)
     bool rs = op->op == OP_WGMMA_RS;
     EmuFlight f = {.acc = d->unit, .acc_n = d->count};
     if (w->cta->run->hazards) {
+        // Accumulators of a chain in flight look unwritten, which must not be reported here.
         bool flying = w->flags[d->unit] & UNIT_ACC;
         if (scale_d && !flying) emu_read_regs(w, op, d, (u32)EMU_FULL, false);
         check_fence(w, op, d, "accumulator");
@@ -282,6 +305,8 @@ static void take_registers(EmuWarp *w, const EmuOp *op, bool scale_d)
     vec_push(w->cta->run->arena, &w->flight, f);
 }
 
+// The warp that issues first notes the reads for the group. The other three only check (what they
+// know of the writers is theirs alone): B whole, of A the 16 rows that their own quarter reads.
 static void check_shared(EmuWarp *w, const EmuOp *op, const EmuProduct *p, bool first)
 {
     u32 k = (u32)wgmma_k((DType)element_type(op->type2));
@@ -293,6 +318,8 @@ static void check_shared(EmuWarp *w, const EmuOp *op, const EmuProduct *p, bool 
     touch_side(w, op, &b, p->access[1], first);
 }
 
+// The group's queue holds one entry per product; warp w's n-th issue belongs to entry n.
+// Descriptors and scale are pinned uses; register A is pinned only by the wait (O6).
 static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     EmuCta *c = w->cta;
@@ -335,6 +362,7 @@ static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
 EmuResult emu_op_WGMMA_SS(EmuWarp *w, const EmuOp *op, u32 mask) { return issue(w, op, mask); }
 EmuResult emu_op_WGMMA_RS(EmuWarp *w, const EmuOp *op, u32 mask) { return issue(w, op, mask); }
 
+// Fences are counted; each register remembers the count at its last write (check_fence).
 EmuResult emu_op_WGMMA_FENCE(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     emu_converged(w, op, mask);
@@ -353,6 +381,7 @@ EmuResult emu_op_WGMMA_COMMIT(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // Gives the registers of products [from, upto) back; those that later products still hold stay
 // taken.
+// Loads that fed register A are bound now: the tensor core has read the registers.
 static void return_registers(EmuWarp *w, u32 from, u32 upto)
 {
     for (u32 i = from; i < upto; i++) {
@@ -374,6 +403,9 @@ static void return_registers(EmuWarp *w, u32 from, u32 upto)
     }
 }
 
+// wgmma.wait_group n: all but the newest n commit groups of this warp. Blocks while another warp
+// of the group has not issued one of the covered products. Uncommitted products are not waited
+// for.
 EmuResult emu_op_WGMMA_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     EmuCta *c = w->cta;
@@ -396,6 +428,7 @@ EmuResult emu_op_WGMMA_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// The results of products that nobody waits for are undefined, and they still read shared memory.
 void emu_product_end(EmuWarp *w, const EmuOp *op)
 {
     if (w->issued > w->waited) {

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-// Slow path: some source is not fully written, or the destination is in flight.
+// Slow path: lanes `missing` of a source were never written, or belong to a wgmma in flight (whose
+// accumulators count as unwritten so that the fast path has one test only).
 static void report_read(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 unit, u32 missing)
 {
     int lane = emu_first_lane(missing);
@@ -21,6 +22,7 @@ static void report_read(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 unit,
     w->unit[unit].init |= missing; // once is enough
 }
 
+// O9 for writes: neither accumulators nor register A may change before the wait.
 static void report_write(EmuWarp *w, const EmuOp *op, u32 unit, u32 mask)
 {
     const char *what = w->flags[unit] & UNIT_ACC ? "an accumulator" : "the register-A operand";
@@ -29,8 +31,11 @@ static void report_write(EmuWarp *w, const EmuOp *op, u32 unit, u32 mask)
                " stand before", what);
 }
 
+// Units from one register of a range to the next. State of a 64-bit value is that of its first
+// unit.
 static u32 stride_of(const EmuOpnd *o) { return o->class == RC_B64 ? 2 : 1; }
 
+// A write by some lanes leaves the other lanes' values, and with them their taint.
 static void written(EmuWarp *w, const EmuOp *op, u32 unit, u32 mask, u64 taint)
 {
     EmuUnit *u = &w->unit[unit];
@@ -40,6 +45,8 @@ static void written(EmuWarp *w, const EmuOp *op, u32 unit, u32 mask, u64 taint)
     u->init |= mask;
 }
 
+// Sources to destinations by the operand list: the result depends on all loads that a source or
+// the guard depends on. Arithmetic does not pin: the assembler can move it behind a release.
 void emu_track(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     u64 taint = 0;
@@ -55,11 +62,14 @@ void emu_track(EmuWarp *w, const EmuOp *op, u32 mask)
             if (~unit[op->o[i].unit].init & mask)
                 report_read(w, op, &op->o[i], op->o[i].unit, ~unit[op->o[i].unit].init & mask);
     if (op->guard >= 0) taint |= unit[op->guard].taint;
+    // Bits of tokens that have bound meanwhile are dropped lazily, here and in sweep.
     taint &= w->live;
     w->used |= taint;
     for (int i = 0; i < op->ndst; i++) written(w, op, op->o[i].unit, mask, taint);
 }
 
+// A range of registers is read by an operation that tracks for itself; `pin`: by a pinned use
+// (O6).
 void emu_read_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask, bool pin)
 {
     u64 taint = 0;
@@ -73,6 +83,8 @@ void emu_read_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask, bool
     if (pin && taint) emu_pin(w, taint);
 }
 
+// The value comes from memory or another warp: it depends on no load but the one being made, which
+// the caller adds.
 void emu_write_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask)
 {
     for (u32 i = 0, unit = o->unit; i < o->count; i++, unit += stride_of(o))
@@ -84,6 +96,8 @@ void emu_pin(EmuWarp *w, u64 taint)
 {
     for (taint &= w->live; taint; taint &= taint - 1) {
         int i = __builtin_ctzll(taint);
+        // The cut keeps a pin cheap when thousands of loads share one token; those beyond stay
+        // unbound.
         for (u32 a = w->token[i].access, n = 0; a && n < 4096; n++) {
             EmuAccess *access = &w->cta->access.at[a];
             if (!access->bound) access->bound = w->epoch;

@@ -13,6 +13,8 @@ const char *const emu_hazard_name[HZ_COUNT] = {
 #undef X
 };
 
+// Distinct hazards that are kept; a broken kernel has a handful, a damaged program may have
+// endless.
 enum { MAX_HAZARDS = 256 };
 
 // ---- places -------------------------------------------------------------------------------------
@@ -31,6 +33,8 @@ static int coordinates(const ThreadBuffer *b, i64 offset, i64 *coord)
         i64 tile = rows * cols * elem;
         if (!tile || cols * elem % span) return 0;
         i64 in = offset % tile;
+        // Relative to the tile: tiles start at multiples of 1,024 bytes, where relative and
+        // absolute agree.
         in ^= ((in >> 7) & y->mask) << 4;
         i64 block = in / (rows * span), row = in % (rows * span) / span, byte = in % span;
         coord[b->rank - 2] = row;
@@ -45,6 +49,7 @@ static int coordinates(const ThreadBuffer *b, i64 offset, i64 *coord)
     return b->rank;
 }
 
+// A byte of the arena by the name of its buffer and the coordinates of the element, slot first.
 void emu_place_shared(const EmuCta *c, i32 buffer, u32 offset, Buf *out)
 {
     if (buffer < 0) {
@@ -66,7 +71,7 @@ void emu_bar_text(const EmuCta *c, u32 bar, Buf *out)
     buf_printf(out, "%s[%d]", c->run->fn->buffers.at[b->buffer].name, b->slot);
 }
 
-// Warps of the role region that a warp belongs to.
+// The role region of a warp, or NULL; roles stand at the top of the kernel.
 static const ThreadOp *role_of(const ThreadBlock *block, int warp)
 {
     for (int i = 0; i < block->n; i++) {
@@ -76,6 +81,7 @@ static const ThreadOp *role_of(const ThreadBlock *block, int warp)
     return NULL;
 }
 
+// "CTA (x,y,z) warp w lane l (role) at i=3, j=0"; the CTA only when there are several.
 void emu_who(const EmuWarp *w, int lane, Buf *out)
 {
     const ThreadFn *fn = w->cta->run->fn;
@@ -95,6 +101,7 @@ void emu_who(const EmuWarp *w, int lane, Buf *out)
                    (i32)w->regs[(size_t)w->loop_op[i]->o[0].unit * 32]);
 }
 
+// The other side of a conflict, from its record alone: its warp may be anywhere by now.
 void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out)
 {
     static const char *const noun[] = {"an access",     "the read",       "the write",
@@ -119,7 +126,8 @@ void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out)
 
 // ---- collecting ---------------------------------------------------------------------------------
 
-// Index of the hazard in the report, or -1 when it is new; counts it when it is known.
+// True when there is nothing to add: the hazard is known, and was counted, or the report is full.
+// Identity is by operation and format, not by text: lanes, CTAs and iterations only count.
 static bool seen(EmuRun *r, EmuHazardKind kind, const char *rule, const void *here,
                  const void *there, i32 buffer, const char *fmt)
 {
@@ -138,6 +146,7 @@ static bool seen(EmuRun *r, EmuHazardKind kind, const char *rule, const void *he
     return r->report->hazards.n >= MAX_HAZARDS;
 }
 
+// Takes the text over and frees it; the copy lives as long as the report.
 static void add(EmuRun *r, EmuHazardKind kind, const char *rule, Loc loc, Loc other, Buf *text)
 {
     char *copy = arena_strndup(r->out, text->s ? text->s : "", text->n);
@@ -149,6 +158,7 @@ static void add(EmuRun *r, EmuHazardKind kind, const char *rule, Loc loc, Loc ot
 
 static Loc loc_of(const EmuOp *op) { return op && op->src ? op->src->loc : (Loc){0}; }
 
+// A report never changes what the program does; callers decide how to go on.
 void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const char *rule,
                 u32 access, const char *fmt, ...)
 {
@@ -171,6 +181,7 @@ void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const
     add(r, kind, rule, loc_of(op), loc_of(other), &text);
 }
 
+// For what no single warp is to blame: barriers, the end of a CTA, deadlock.
 void emu_hazard_cta(EmuCta *c, const EmuOp *op, EmuHazardKind kind, const char *rule,
                     const char *fmt, ...)
 {
@@ -213,6 +224,7 @@ static void arrivals_text(const ThreadBlock *block, i32 buffer, const ThreadOp *
     }
 }
 
+// What a blocked warp waits for, and how far that is.
 static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
 {
     switch (w->wait) {
@@ -249,6 +261,7 @@ static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
     }
 }
 
+// Neighbours that wait at one place for one thing take one line of the report.
 static bool waits_alike(const EmuWarp *a, const EmuWarp *b)
 {
     return a->state == b->state && a->pc == b->pc && a->wait == b->wait &&

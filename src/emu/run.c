@@ -16,6 +16,8 @@ EmuHandler *const emu_handler[OP_COUNT] = {
 
 // ---- chance -------------------------------------------------------------------------------------
 
+// splitmix64, one state per CTA: a CTA's schedule does not depend on those before it. The upper
+// half of the product scales to 0 .. n-1 without a division; its bias is below n / 2^32.
 u32 emu_random(EmuCta *c, u32 n)
 {
     c->rng += 0x9e3779b97f4a7c15ull;
@@ -26,11 +28,14 @@ u32 emu_random(EmuCta *c, u32 n)
     return n ? (u32)((z >> 32) * n >> 32) : 0;
 }
 
+// True with probability of_256 / 256. The certain cases draw nothing, so round-robin runs need no
+// random numbers at all.
 bool emu_chance(EmuCta *c, u32 of_256)
 {
     return of_256 >= 256 || (of_256 && emu_random(c, 256) < of_256);
 }
 
+// Blocked warps that wait for this try their operation again; whether it passes is theirs to find.
 void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which)
 {
     for (int i = 0; i < c->warps; i++) {
@@ -43,11 +48,15 @@ void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which)
 
 // ---- control ------------------------------------------------------------------------------------
 
+// A branch is a pinned use (O6): what stands behind it, the release too, depends on the value.
 static void pin_condition(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (w->cta->run->hazards && mask) emu_read_regs(w, op, &op->o[0], mask, true);
 }
 
+// Divergence by masks: the taken lanes run first, then (else) the others, then (endif) all that
+// came. A warp never splits into independently scheduled halves; programs that need that to make
+// progress deadlock here, and may on the machine. The decoder bounds the depth.
 EmuResult emu_op_IF(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     pin_condition(w, op, mask);
@@ -63,6 +72,7 @@ EmuResult emu_op_IF(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// `alive`: lanes may have left by exit inside the region.
 EmuResult emu_op_else(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     (void)mask;
@@ -78,6 +88,8 @@ EmuResult emu_op_endif(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// The first lane's value; a loop whose lanes disagree about the bound is reported, then follows
+// that.
 static u32 uniform(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask)
 {
     const u32 *v = emu_reg(w, o);
@@ -100,6 +112,8 @@ static void set_counter(EmuWarp *w, const EmuOp *op, u32 mask, u32 value)
         if (mask >> i & 1) r[i] = value;
 }
 
+// for reg = lo while reg < hi step: s32, bounds read once per trip and equal in all lanes. The
+// counter is written even when the loop does not run.
 EmuResult emu_op_FOR(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (!mask) {
@@ -128,6 +142,7 @@ EmuResult emu_op_next(EmuWarp *w, const EmuOp *op, u32 mask)
             emu_read_regs(w, op, &op->o[0], mask, true);
             emu_read_regs(w, op, &op->o[2], mask, true);
         }
+        // In 64 bits: a counter near INT32_MAX ends the loop instead of wrapping.
         i64 next = (i64)(i32)emu_reg(w, &op->o[0])[emu_first_lane(mask)] + op->o[3].imm;
         bool more = next <= INT32_MAX && next < (i32)uniform(w, op, &op->o[2], mask);
         set_counter(w, op, mask, (u32)next);
@@ -141,6 +156,7 @@ EmuResult emu_op_next(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// A role region runs in warps [imm, imm + n); the others skip it whole, with all barriers inside.
 EmuResult emu_op_ROLE(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     (void)mask;
@@ -155,6 +171,8 @@ EmuResult emu_op_UNROLL(EmuWarp *w, const EmuOp *op, u32 mask)
     BUG("an unroll region in a decoded program");
 }
 
+// Lanes leave; the warp is done with its last one. What it left in flight is reported now, while
+// its place in the program is known.
 EmuResult emu_op_EXIT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     if (w->cta->run->hazards && mask) emu_async_end(w, op, mask);
@@ -165,6 +183,7 @@ EmuResult emu_op_EXIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_DONE;
 }
 
+// Falling off the end of the kernel.
 EmuResult emu_op_end(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     return emu_op_EXIT(w, op, mask | w->alive);
@@ -172,6 +191,7 @@ EmuResult emu_op_end(EmuWarp *w, const EmuOp *op, u32 mask)
 
 // ---- a warp's turn ------------------------------------------------------------------------------
 
+// Lanes that the guard predicate leaves.
 static u32 guard_mask(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     u32 bits = w->regs[(size_t)op->guard * 32];
@@ -181,6 +201,9 @@ static u32 guard_mask(EmuWarp *w, const EmuOp *op, u32 mask)
     return mask & (op->guard_negate ? ~bits : bits);
 }
 
+// Runs one warp for at most `budget` operations, or until it blocks, yields or is done. A blocked
+// operation has not happened: pc goes back to it, and handlers that block must be able to start
+// again. Round-robin ignores yields: fewer switches, and nothing there tries to be nasty.
 static EmuResult turn(EmuWarp *w, i64 budget)
 {
     EmuCta *c = w->cta;
@@ -237,6 +260,8 @@ static void schedule_start(EmuCta *c)
     c->change_at = emu_random(c, 4096);
 }
 
+// The next warp to run, NULL when none is ready. Adversarial: strictly by priority, so that one
+// warp runs as far ahead as the barriers let it (ring slots are refilled at the earliest moment).
 static EmuWarp *pick(EmuCta *c, int *turn_of)
 {
     EmuWarp *best = NULL;
@@ -261,6 +286,8 @@ static EmuWarp *pick(EmuCta *c, int *turn_of)
     return NULL;
 }
 
+// Operations of a turn. Random: mostly long, in one of four cases very short, which is where the
+// interleavings between two neighbouring operations come from.
 static i64 turn_length(EmuCta *c, EmuWarp *w)
 {
     switch (c->run->launch->schedule) {
@@ -269,6 +296,8 @@ static i64 turn_length(EmuCta *c, EmuWarp *w)
         // A priority change: the running warp becomes the last one.
         if (c->steps >= c->change_at) {
             w->priority = emu_random(c, 1u << 10);
+            // Gaps of 16 to 32,768 steps, all orders of magnitude alike: bugs need few, well
+            // placed switches.
             c->change_at = c->steps + 1 + emu_random(c, 1u << (4 + emu_random(c, 12)));
         }
         return MAX(1, MIN(c->change_at - c->steps, 4096));
@@ -276,6 +305,8 @@ static i64 turn_length(EmuCta *c, EmuWarp *w)
     }
 }
 
+// Until all warps are done, or the CTA is dead. Pending effects run here at the latest: when no
+// warp can move, one of them is performed, and only when there is none either is it a deadlock.
 static void run_warps(EmuCta *c)
 {
     i64 limit = c->run->launch->step_limit ? c->run->launch->step_limit : (i64)1 << 40;
@@ -306,6 +337,8 @@ static void run_warps(EmuCta *c)
 
 // ---- one CTA ------------------------------------------------------------------------------------
 
+// A warp at the kernel's entry. Its allocations are kept from CTA to CTA; registers are zero and
+// count as unwritten; constants behind them were laid down once by new_warps.
 static void start_warp(EmuCta *c, EmuWarp *w)
 {
     const EmuProgram *p = c->run->prog;
@@ -345,6 +378,8 @@ static void start_warp(EmuCta *c, EmuWarp *w)
     w->regs_now = (u32)c->run->fn->maxnreg;
 }
 
+// CTA `index` in x, y, z order. The CTA object is one for the whole grid and is made new here, so
+// the work per CTA is proportional to its shared memory, not to what earlier CTAs did.
 static void start_cta(EmuCta *c, i64 index)
 {
     EmuRun *r = c->run;
@@ -374,6 +409,7 @@ static void start_cta(EmuCta *c, i64 index)
     schedule_start(c);
 }
 
+// Effects left over belong to reports that were made already; they must not land in the next CTA.
 static void finish_cta(EmuCta *c)
 {
     if (!c->dead) emu_sync_end(c);
@@ -391,6 +427,8 @@ static void finish_cta(EmuCta *c)
 
 // ---- a run --------------------------------------------------------------------------------------
 
+// Register files: [0, units) of the program, then special registers, then constants. Whatever is
+// no register of the program counts as written.
 static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
 {
     const EmuProgram *p = r->prog;
@@ -411,6 +449,8 @@ static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
     return warps;
 }
 
+// One EmuBar per declared slot, found by arena offset / 8. False when there are more than 256: the
+// clocks have a fixed array of phases, and real kernels have a dozen.
 static bool new_bars(EmuRun *r, EmuCta *c)
 {
     const ThreadFn *fn = r->fn;
@@ -436,6 +476,7 @@ static bool new_bars(EmuRun *r, EmuCta *c)
     return true;
 }
 
+// The one CTA object. Cells only when hazards are tracked: shadow memory is eight times the arena.
 static EmuCta *new_cta(EmuRun *r)
 {
     EmuCta *c = ARENA_NEW(r->arena, EmuCta);
@@ -453,6 +494,8 @@ static EmuCta *new_cta(EmuRun *r)
 }
 
 // Parameters that show the same memory are one tensor; the written ones get an owner per element.
+// Granule: the smallest element that any buffer of the tensor has, at most 4 bytes, so that two
+// threads that write neighbouring bf16 do not look like a conflict.
 static void new_owners(EmuRun *r)
 {
     const EmuLaunch *l = r->launch;
@@ -496,6 +539,8 @@ static void new_owners(EmuRun *r)
     }
 }
 
+// Why the launch cannot run at all, or NULL. The limits are the machine's: 1,024 threads, 227 KB
+// of shared memory, grids of 2^31-1 by 65,535 by 65,535.
 static const char *unfit(const EmuLaunch *l)
 {
     const ThreadFn *fn = l->fn;
@@ -518,6 +563,7 @@ static const char *unfit(const EmuLaunch *l)
     return NULL;
 }
 
+// A launch that is not run is reported as one hazard, so that callers need only one way to look.
 static void refuse(EmuRun *r, const char *why, Loc loc)
 {
     EmuHazard h = {
@@ -551,6 +597,7 @@ static void run_grid(EmuRun *r)
     }
 }
 
+// Everything but the report lives in an arena of this run, which ends with it.
 EmuReport *emu_run(Arena *a, const EmuLaunch *launch)
 {
     EmuRun *r = ARENA_NEW(a, EmuRun);

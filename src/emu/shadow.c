@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+// What a pair of accesses lacks; the words for it stand in order_text.
 typedef enum {
     ORD_OK,
     ORD_RACE,
@@ -27,6 +28,8 @@ typedef enum {
     ORD_CP
 } Order;
 
+// Nothing was touched, for a new CTA. Record 0 and node 0 are dummies, so that index 0 means
+// "none".
 void emu_shadow_reset(EmuCta *c)
 {
     if (!c->cell) return;
@@ -43,8 +46,11 @@ void emu_shadow_reset(EmuCta *c)
 
 // ---- records of accesses ------------------------------------------------------------------------
 
+// Records before a collection: two million of 56 bytes. A long loop makes a record for every
+// memory operation, and nearly all of them are soon named by no cell any more.
 enum { COLLECT_AT = 1 << 21 };
 
+// Mark or move one reference to a record.
 typedef void Visit(EmuCta *c, u32 *reference);
 
 static void visit_cells(EmuCta *c, Visit *visit)
@@ -70,6 +76,7 @@ static void visit_all(EmuCta *c, Visit *visit)
             visit(c, &w->token[__builtin_ctzll(rest)].access);
     }
     for (int i = 0; i < c->groups; i++) {
+        // Products that all four warps have waited for are looked at by nobody.
         u32 from = UINT32_MAX;
         for (int k = 0; k < 4; k++) from = MIN(from, c->warp[4 * i + k].waited);
         for (u32 k = from; k < (u32)c->group[i].q.n; k++)
@@ -117,6 +124,7 @@ u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u3
     return (u32)c->access.n - 1;
 }
 
+// Does the access go through the async proxy? cp.async does not, despite its name.
 static bool is_async(u8 kind)
 {
     return kind == ACC_BULK_LOAD || kind == ACC_WGMMA || kind == ACC_BULK_STORE;
@@ -125,6 +133,8 @@ static bool is_async(u8 kind)
 // Is epoch `e` of a whole warp known, whichever lanes released it?
 static bool covers_warp(const EmuEpoch *c, u32 e) { return c->all >= e || c->part >= e; }
 
+// O5. The record stands for reads by four warps, each of which ends with the wait of its own;
+// whoever overwrites the operand must know of all four waits.
 static Order order_wgmma(const EmuWarp *w, const EmuAccess *p, const EmuClock *k)
 {
     for (int i = 0; i < 4; i++) {
@@ -142,6 +152,9 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     const EmuClock *k = emu_clock_of(w, lane);
     bool same = p->warp == w->id && e.lane == lane && lane < EMU_LANES;
     bool known = same || emu_covers(&k->g[p->warp], p->epoch, e.lane, p->mask);
+    // `g` of the clock is knowledge by release and acquire; `a` the part of it that a proxy fence
+    // of the accessing thread carried over to the async proxy. An async access needs both: the
+    // fence must stand before the release by which the other learned of the access.
     switch (p->kind) {
     case ACC_WRITE:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
@@ -150,14 +163,17 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     case ACC_READ:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
         if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
+        // No fence, but a pinned use, which the release followed.
         if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane, p->mask)))
             return ORD_OK;
         return known ? ORD_UNBOUND : ORD_RACE;
+    // Observing the phase is the only way, for the issuing thread too (O3).
     case ACC_BULK_LOAD: return k->phases[p->bar] > p->phase ? ORD_OK : ORD_LOAD;
     case ACC_WGMMA: return order_wgmma(w, p, k);
     case ACC_BULK_STORE:
         if (!p->done[0]) return ORD_STORE;
         return same || emu_covers(&k->g[p->warp], p->done[0], e.lane, p->mask) ? ORD_OK : ORD_STORE;
+    // Not waited for yet; after the wait the record turns into ACC_WRITE.
     case ACC_CPASYNC: return ORD_CP;
     default: return ORD_OK;
     }
@@ -206,6 +222,8 @@ static void generation_text(const EmuCta *c, u32 access, const EmuAccess *read, 
         buf_printf(out, " (%g instead of %g)", next, now);
 }
 
+// Two accesses through different buffers mean that the arena's placement let them share bytes:
+// that is named instead, since the handoff of neither buffer is at fault.
 static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry e, Order o)
 {
     EmuCta *c = w->cta;
@@ -245,6 +263,7 @@ typedef struct {
     u32 offset;                // of the cell
 } Touch;
 
+// Entries are compared as one word.
 static u64 entry_key(EmuEntry e)
 {
     u64 key;
@@ -262,6 +281,7 @@ static void check(const Touch *t, EmuEntry e, u64 *memo)
     *memo = key;
 }
 
+// May move the array of nodes: pointers into it do not survive.
 static u32 node_new(EmuCta *c, EmuEntry e, u32 next)
 {
     u32 i = c->node_free;
@@ -282,6 +302,8 @@ static bool read_replaces(const Touch *t, EmuEntry *e)
     const EmuAccess *p = &t->c->access.at[e->access];
     if (p->kind == t->kind && p->kind == ACC_WGMMA) return p->warp / 4 == t->w->id / 4;
     if (p->kind == ACC_READ && t->kind == ACC_READ && p->warp == t->w->id) {
+        // The same warp, another lane. One entry then stands for both lanes, unless the older read
+        // is known to the whole warp already: then the newer one is the stronger condition.
         if (e->lane != t->lane &&
             (e->access == t->access || p->epoch > t->w->clock->g[p->warp].all))
             e->lane = EMU_ANY_LANE;
@@ -289,9 +311,12 @@ static bool read_replaces(const Touch *t, EmuEntry *e)
             e->lane = (u8)t->lane;
         return true;
     }
+    // As if an async write came: what would be ordered before that is ordered before everything.
     return order_of(t->w, *e, t->lane, ACC_BULK_LOAD) == ORD_OK;
 }
 
+// Reads accumulate until a write to the same bytes clears them, so this keeps the set small: it
+// replaces where it can, and hangs a node on the cell only when both places are taken.
 static void note_read(const Touch *t, EmuCell *cell, u8 bytes)
 {
     EmuEntry mine = {.access = t->access, .lane = (u8)t->lane, .bytes = bytes};
@@ -327,6 +352,8 @@ static void note_read(const Touch *t, EmuCell *cell, u8 bytes)
     cell->more = node_new(t->c, mine, cell->more);
 }
 
+// A read is checked against writes only. Its record takes over the generation of the slot that it
+// found: the phase of the bulk load that wrote the cell.
 static void touch_read(const Touch *t, EmuCell *cell, u8 bytes, bool note)
 {
     u8 known = cell->w.bytes;
@@ -343,6 +370,7 @@ static void touch_read(const Touch *t, EmuCell *cell, u8 bytes, bool note)
         u64 none = 0;
         if (e.bytes & bytes) check(t, e, &none);
     }
+    // Memory that nobody wrote is NaN (0xff) in the emulator and anything on the machine.
     if (bytes & ~known) {
         Buf place = {0};
         const EmuAccess *x = &t->c->access.at[t->access];
@@ -356,6 +384,8 @@ static void touch_read(const Touch *t, EmuCell *cell, u8 bytes, bool note)
     if (note) note_read(t, cell, bytes);
 }
 
+// A write is checked against everything on its bytes, and then it is all that the cell remembers
+// of them: whoever is ordered after this write is ordered after what this write was ordered after.
 static void touch_write(const Touch *t, EmuCell *cell, u8 bytes)
 {
     EmuEntry mine = {.access = t->access, .lane = (u8)t->lane, .bytes = bytes, .write = 1};
@@ -386,6 +416,7 @@ static void touch_write(const Touch *t, EmuCell *cell, u8 bytes)
         n->next = t->c->node_free;
         t->c->node_free = dead;
     }
+    // Bytes of the cell that the old write keeps: 16-bit elements written by different lanes.
     u8 rest = cell->w.bytes & (u8)~bytes;
     if (rest && (cell->w.access != t->access || cell->w.lane != mine.lane)) {
         EmuEntry old = cell->w;
@@ -399,6 +430,8 @@ static void touch_write(const Touch *t, EmuCell *cell, u8 bytes)
     cell->w = mine;
 }
 
+// Data that lands on a live mbarrier. Its own initialisation does not come here: the barrier is
+// not live at that moment.
 static void check_barrier_bytes(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane)
 {
     EmuCta *c = w->cta;
@@ -417,6 +450,7 @@ static void check_barrier_bytes(EmuWarp *w, u32 access, u32 offset, u32 bytes, i
     }
 }
 
+// The memo is good for consecutive touches by one agent for one access only.
 void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note)
 {
     EmuCta *c = w->cta;

@@ -17,7 +17,7 @@
 #define EMU_VECTOR
 #define EMU_VECTOR_FMA
 #endif
-// Registers are words; other views of them may alias.
+// Registers are words; the float and 64-bit views of the same memory may alias them.
 typedef float EmuF32 __attribute__((may_alias));
 typedef u64 EmuU64 __attribute__((may_alias));
 typedef i64 EmuI64 __attribute__((may_alias));
@@ -25,12 +25,12 @@ typedef i64 EmuI64 __attribute__((may_alias));
 enum {
     EMU_LANES = 32,
     EMU_FULL = -1,             // as u32: all 32 lanes
-    EMU_MAX_WARPS = 32,
+    EMU_MAX_WARPS = 32,        // 1,024 threads, the machine's limit for a CTA
     EMU_MAX_BARS = 256,        // mbarrier slots of a kernel
-    EMU_NAMED_BARS = 16,
+    EMU_NAMED_BARS = 16,       // hardware barriers of a CTA; 0 is the one of all threads
     EMU_TOKENS = 64,           // unbound shared loads that a warp can have
-    EMU_IF_DEPTH = 64,
-    EMU_LOOP_DEPTH = 32,
+    EMU_IF_DEPTH = 64,         // nested regions of any kind
+    EMU_LOOP_DEPTH = 32,       // nested loops
     EMU_SMEM_BASE = 1024,      // absolute shared address of the dynamic arena
     EMU_MAX_OPS = 4 << 20,     // operations after expansion
     EMU_ANY_LANE = 32,         // a cell's access by several lanes, or by a whole warp
@@ -51,20 +51,20 @@ typedef EmuResult EmuHandler(EmuWarp *w, const EmuOp *op, u32 mask);
 // units of the warp's register file (a unit is 32 lanes of 4 bytes; 64-bit values take two, a
 // predicate uses word 0 of its unit as a lane mask), so handlers know only units.
 typedef struct {
-    u32 unit;
-    u16 count;
+    u32 unit;                  // first unit of the value
+    u16 count;                 // registers in a range operand, else 1
     u8 class;                  // RegClass of the value in the unit
     u8 kind;                   // OperandKind it came from
-    bool negate;
+    bool negate;               // of a predicate
     i64 imm;                   // OPD_IMM: its value; OPD_PARAM: index of the parameter
 } EmuOpnd;
 
 struct EmuOp {
-    EmuHandler *run;
-    const EmuOpnd *o;
-    const ThreadOp *src;
-    u8 op, type, type2, cmp;
-    u16 n, flags;
+    EmuHandler *run;           // does the operation for the lanes of a mask
+    const EmuOpnd *o;          // nopnd operands, in the order of the signature
+    const ThreadOp *src;       // before unrolling; NULL for the end of the program
+    u8 op, type, type2, cmp;   // as in ThreadOp, copied for speed
+    u16 n, flags;              // likewise
     u8 nopnd, ndst;            // the first ndst operands are written (PURE operations and shfl)
     bool track;                // register state follows from the operand list alone
     bool control;              // runs even without lanes
@@ -73,9 +73,10 @@ struct EmuOp {
     u32 target;                // control: where to go when not taken
 };
 
+// The program of one launch: shared, read-only, by all its CTAs; lives in the arena of the run.
 typedef struct {
-    const EmuOp *ops;
-    u32 n;
+    const EmuOp *ops;          // flat, ends in an exit of all lanes
+    u32 n;                     // operations
     u32 units;                 // register units that the program can write
     u32 all_units;             // with constants behind them
     u32 special;               // first unit of the special registers (SR_COUNT of them)
@@ -107,6 +108,7 @@ typedef struct {
 // ---- accesses and shadow memory -----------------------------------------------------------------
 
 typedef enum {
+    // The order of these names is that of the words in shadow.c and report.c.
     ACC_NONE,
     ACC_READ,                  // generic read
     ACC_WRITE,                 // generic write
@@ -141,13 +143,13 @@ typedef struct {
 // Four bytes of shared memory: the last write, the reads since then that are not known to be
 // ordered. Further entries (bytes written apart, more readers) hang in a list.
 typedef struct {
-    EmuEntry w, r[2];
+    EmuEntry w, r[2];          // last write; readers since (two are enough for most cells)
     u32 more;                  // index into nodes, 0 none
     u32 pad;
 } EmuCell;
 
 typedef struct {
-    EmuEntry e;
+    EmuEntry e;                // a write of other bytes of the cell, or one more reader
     u32 next;
 } EmuNode;
 
@@ -157,30 +159,30 @@ typedef enum { FX_BULK_LOAD, FX_BULK_STORE, FX_CPASYNC } EmuEffectKind;
 typedef struct EmuEffect EmuEffect;
 // A bulk load leaves the pool when it lands; a bulk store or cp.async when its thread has waited.
 struct EmuEffect {
-    EmuEffect *next;
-    const EmuOp *op;
+    EmuEffect *next;           // in order of issue, or in the free list
+    const EmuOp *op;           // that issued it
     u8 kind, warp, lane, rank;
     bool performed;            // its memory has been touched
-    u32 access;
+    u32 access;                // its record, 0 when nothing is tracked
     u32 smem;                  // arena offset of the tile
     u32 bar;                   // bulk load: index of the mbarrier
     u32 group;                 // bulk store, cp.async: serial of its group in its threads
-    const EmuArg *arg;
-    i32 coord[TMA_MAX_RANK];
+    const EmuArg *arg;         // bulk copies: the tensor map's argument
+    i32 coord[TMA_MAX_RANK];   // bulk copies: origin of the box, elements, innermost first
     u32 mask;                  // cp.async: lanes that have not waited yet
-    u32 bytes;
+    u32 bytes;                 // cp.async: of each lane, 4, 8 or 16
     u32 lanes;                 // cp.async: lanes that copy
-    u32 dst[EMU_LANES];
-    const u8 *from[EMU_LANES];
+    u32 dst[EMU_LANES];        // cp.async: arena offsets
+    const u8 *from[EMU_LANES]; // cp.async: host addresses
     u8 valid[EMU_LANES];       // bytes from memory; the rest is zero
 };
 
 // One wgmma of a warpgroup, from its first issue on.
 typedef struct {
-    const EmuOp *op;
+    const EmuOp *op;           // of the first warp to issue it
     u32 access[2];             // reads of A and B
-    u64 desc_a, desc_b;
-    bool scale_d;
+    u64 desc_a, desc_b;        // of the first warp to issue; the others must agree
+    bool scale_d;              // false: the old accumulator is not read
     u8 issued;                 // mask of the four warps
 } EmuProduct;
 
@@ -209,12 +211,12 @@ enum { UNIT_ACC = 1, UNIT_A = 2 };
 
 // A shared load that has not bound yet.
 typedef struct {
-    u32 access;
-    u32 next;                  // further loads of a shared token: index + 1 into extra
-    u32 unit;
+    u32 access;                // the load's record
+    u32 next;                  // unused: loads that share a token hang in EmuAccess.phase
+    u32 unit;                  // first register that it wrote
     u16 count;
     u8 bytes;                  // per register
-    u32 mask;
+    u32 mask;                  // lanes that loaded; 0: the registers are not reread late
     u32 addr[EMU_LANES];       // shared offsets
 } EmuToken;
 
@@ -226,23 +228,23 @@ struct EmuWarp {
     EmuUnit *unit;             // [all_units]
     u8 *flags;                 // [all_units] UNIT_*
     EmuCta *cta;
-    u32 pc, mask, alive;
-    u8 id, state;
-    u8 wait, wait_named;
-    u32 wait_bar, wait_parity;
-    bool released;             // a named barrier let it go: the retried operation passes
+    u32 pc, mask, alive;       // next operation; lanes that run; lanes that have not exited
+    u8 id, state;              // warp of the CTA; EmuWarpState
+    u8 wait, wait_named;       // EmuWaitKind; barrier id
+    u32 wait_bar, wait_parity; // index of the mbarrier; setmaxnreg: registers wanted
+    bool released;             // a named barrier let it go; mbar.wait: checked before it blocked
     u32 epoch;                 // starts at 1
-    u32 fences;
-    i64 steps, quantum;
-    u32 priority;
+    u32 fences;                // wgmma.fence operations so far
+    i64 steps, quantum;        // operations run; unused
+    u32 priority;              // adversarial: the highest ready one runs
     // control
-    u32 saved[EMU_IF_DEPTH], other[EMU_IF_DEPTH];
+    u32 saved[EMU_IF_DEPTH], other[EMU_IF_DEPTH]; // masks before an if, and of its else
     int depth;
-    u32 loop_iter[EMU_LOOP_DEPTH];
+    u32 loop_iter[EMU_LOOP_DEPTH]; // of each open loop, for reports
     const EmuOp *loop_op[EMU_LOOP_DEPTH];
     int loops;
     // knowledge: of all lanes, and of the lanes in part_mask beyond that
-    EmuClock *clock, *part;
+    EmuClock *clock, *part;    // of all lanes, and of those in part_mask
     u32 part_mask;
     // unbound loads
     u64 live, clean, used;     // tokens alive; fresh since the last sweep; read by any op
@@ -259,10 +261,10 @@ struct EmuWarp {
 typedef struct {
     bool init;
     u32 offset;                // from the start of the arena
-    i32 buffer, slot;
+    i32 buffer, slot;          // ThreadBuffer and element, for reports
     u32 init_access;           // warp and lane that initialised it, and when
     u32 fence_epoch;           // of the initialising thread's fence, 0 none
-    u32 count, pending;
+    u32 count, pending;        // arrivals of a phase, and those still missing in the current one
     i64 tx;                    // expected minus landed bytes of the current phase
     u64 expected, landed;      // of the current phase, for reports
     u32 phase;                 // completed phases
@@ -283,8 +285,8 @@ typedef struct {
 // Entries that were found to be ordered before the access that is being noted: the rows of a tile
 // mostly have the same history.
 typedef struct {
-    u32 access, warp, lane;
-    u64 write, read[2];
+    u32 access, warp, lane;    // for whom the memo holds
+    u64 write, read[2];        // entry_key of the last write and the two readers that were fine
 } EmuMemo;
 
 typedef struct {               // who wrote a granule of global memory last
@@ -293,16 +295,16 @@ typedef struct {               // who wrote a granule of global memory last
 } EmuOwner;
 
 typedef struct {               // where a buffer lies in the arena
-    u32 low, high;
+    u32 low, high;             // arena offsets, [low, high)
 } EmuSpan;
 
 typedef struct EmuRun EmuRun;
 
 struct EmuCta {
     EmuRun *run;
-    i64 index;
+    i64 index;                 // linear, x fastest
     i64 id[3];
-    int warps, bars_n, groups;
+    int warps, bars_n, groups; // groups: complete sets of four warps
     u8 *smem;
     u32 smem_bytes;
     EmuWarp *warp;
@@ -310,20 +312,20 @@ struct EmuCta {
     i32 *bar_at;               // arena offset / 8 -> barrier index, -1
     EmuNamed named[EMU_NAMED_BARS];
     EmuGroup group[EMU_MAX_WARPS / 4];
-    EmuCell *cell;
-    VEC(EmuAccess) access;
+    EmuCell *cell;             // one per four bytes of the arena; NULL: hazards are not tracked
+    VEC(EmuAccess) access;     // records; element 0 means "none"
     u32 access_base;           // added to indices that global memory keeps; grows when records die
     u32 *remap;                // scratch of the collection
-    VEC(EmuNode) node;
-    u32 node_free;
+    VEC(EmuNode) node;         // further entries of cells; element 0 is unused
+    u32 node_free;             // first free node, 0 none
     EmuMemo memo;
     u32 bars_low, bars_high;   // arena bytes that hold mbarriers
     EmuEffect *fx_first, **fx_last, *fx_free;
     int fx_n;                  // not performed yet
     bool dead;                 // deadlock, limit or trap: stop this CTA
-    u32 regs_used, regs_limit;
-    i64 steps;
-    u64 rng;
+    u32 regs_used, regs_limit; // registers per lane, summed over warps (setmaxnreg)
+    i64 steps;                 // operations of all warps
+    u64 rng;                   // state of the scheduler's generator
     u32 early_load, late_wgmma, late_store, late_cp; // chances of 256, by schedule
     i64 change_at;             // adversarial: step of the next priority change
 };
@@ -340,7 +342,7 @@ struct EmuRun {
     i32 *tensor;               // per parameter: the first one with the same memory
     EmuOwner **owner;          // per tensor: one per granule, or NULL
     u8 *granule;               // log2 bytes
-    bool hazards;
+    bool hazards;              // copied from the launch: tested everywhere
 };
 
 // One handler per operation: a row of ops.h without one does not link.

@@ -21,6 +21,8 @@ typedef struct {
     int fraction; // fraction bits of the result
 } Rule;
 
+// 8-bit products are added in a window of 13 bits and the accumulator is cut to it by every
+// instruction: a long K loop in e4m3 loses what a sum in f32 would keep.
 static const Rule *rule_of(DType t)
 {
     static const Rule bf16 = {8, 7, 16, 25, 23}, f16 = {5, 10, 16, 25, 23};
@@ -36,6 +38,7 @@ static const Rule *rule_of(DType t)
     }
 }
 
+// 32 bytes of operand for every type: the k step of a descriptor is the same number of bytes.
 int wgmma_k(DType ab)
 {
     const Rule *r = rule_of(ab);
@@ -54,6 +57,7 @@ typedef struct {
     u32 significand;
 } Element;
 
+// Element i as bits of its own format.
 static inline u32 raw_bits(DType t, const void *p, int i)
 {
     switch (dtype_bytes[t]) {
@@ -63,6 +67,8 @@ static inline u32 raw_bits(DType t, const void *p, int i)
     }
 }
 
+// Exponents are not normalised: 1.5 * 1.5 counts as exponent 0, and so do denormals by their
+// field.
 static Element decode(DType t, const Rule *r, u32 bits)
 {
     int bias = (1 << (r->exp_bits - 1)) - 1;
@@ -117,6 +123,7 @@ typedef struct {
     bool nan, plus, minus;
 } Specials;
 
+// Infinity times zero is NaN, like any product with NaN.
 static void note_product(Specials *s, const Element *x, const Element *y, bool negate)
 {
     if (x->kind == ELEMENT_FINITE && y->kind == ELEMENT_FINITE) return;
@@ -130,6 +137,7 @@ static void note_product(Specials *s, const Element *x, const Element *y, bool n
 float wgmma_reference(DType ab, int k, const void *a, const void *b, float c, bool scale_d,
                       bool negate)
 {
+    // Exponent of "no addend": below every sum of two exponents.
     enum { NONE = -100000 };
     const Rule *r = rule_of(ab);
     u32 c_bits = scale_d ? f32_bits(c) : 0;
@@ -154,6 +162,7 @@ float wgmma_reference(DType ab, int k, const void *a, const void *b, float c, bo
     if (special.nan || (special.plus && special.minus)) return f32_of_bits(nan_bits);
     if (special.plus) return f32_of_bits(0x7f800000);
     if (special.minus) return f32_of_bits(0xff800000);
+    // Zeros only: +0, also when c is -0.
     if (e == NONE) return 0;
 
     int lsb = e - r->window;
@@ -194,6 +203,8 @@ typedef struct {
     bool any_wild;
 } Panel;
 
+// `highest`: the largest exponent field that the float path takes. Without branches, so that the
+// loop vectorises.
 static void decode_row(DType t, const Rule *r, const void *raw, int k, bool negate, RowOperand *row)
 {
     u32 bits[WGMMA_MAX_K];
@@ -220,6 +231,7 @@ static void decode_row(DType t, const Rule *r, const void *raw, int k, bool nega
     row->wild = wild != 0;
 }
 
+// Transposes B while decoding: the inner loops run over neighbouring columns.
 static void decode_panel(DType t, const Rule *r, const u8 *raw, int n, bool negate, Panel *p)
 {
     int row_bytes = r->k * dtype_bytes[t];
@@ -266,6 +278,7 @@ lanes_body(const Rule *r, const RowOperand *a, const float *value, const i32 *ex
         i32 wild_c = (i32)(f32_bits(c[j]) >> 23 & 255) >= HIGH_C + 127;
         redo[j] = wild_c | ((e[j] < LOW_EXPONENT) & (e[j] > NO_EXPONENT / 2));
         any |= redo[j];
+        // Also for lanes of zeros, so that the scale below stays a normal float.
         e[j] = e[j] < LOW_EXPONENT ? LOW_EXPONENT : e[j];
         scale[j] = f32_of_bits((u32)(127 + window - e[j]) << 23);
         scaled_c[j] = wild_c ? 0 : c[j] * scale[j];
@@ -308,6 +321,7 @@ lanes_avx512(const Rule *r, const RowOperand *a, const float *value, const i32 *
 }
 #endif
 
+// Asked on every call: the processor's answer is cached by the compiler's runtime.
 static LanesFn *lanes_fn(void)
 {
 #if defined(__x86_64__)
@@ -341,6 +355,7 @@ static void step_row(DType t, const Rule *r, LanesFn *lanes, int n, const u8 *a_
     }
 }
 
+// B is decoded once for all 64 rows.
 static void step(DType ab, LanesFn *lanes, int n, int k, const u8 *a, const u8 *b, float *c,
                  bool scale_d, bool neg_a, bool neg_b)
 {
