@@ -126,7 +126,9 @@ typedef struct {
 
 // Launches the function with `count` arguments in the order of its parameters, results last, on
 // `stream`. Asynchronous: the tensors must live until the stream has passed the launch; the array
-// itself may go at once. A grid without work launches nothing and is no error.
+// itself may go at once. A grid without work launches nothing and is no error. A kernel that needs
+// a task list gets it made and copied, synchronously, by the first launch of each set of sizes:
+// launch once before the stream is captured into a graph.
 // Fails with BAD_ARGUMENT (number of arguments, type, rank, extent, alignment, a requirement of the
 // kernel, a limit of the device), DRIVER_ERROR.
 baton_status baton_launch(baton_module *module, const baton_tensor *arguments, int count,
@@ -168,7 +170,7 @@ const char *baton_module_name(const baton_module *module); // of the function
 int baton_parameter_count(const baton_module *module);
 baton_status baton_get_parameter(const baton_module *module, int index, baton_parameter_info *info);
 
-// Where the time of opening and loading went, milliseconds; 0 for what did not happen.
+// Where the time of opening, loading and preparing went, milliseconds; 0 for what did not happen.
 typedef struct {
     size_t size;              // sizeof(baton_times)
     double driver;            // opening the library and cuInit
@@ -177,6 +179,10 @@ typedef struct {
     double cache;             // looking in the cache, or writing to it
     double load;              // machine code to the device
     int cached;               // not 0: the machine code came from the cache
+    // Task lists and the like, which a kernel may need from the host: made and uploaded by the
+    // first launch of each set of sizes, then kept on the device. Of all launches so far.
+    double host;              // making them
+    double upload;            // copying them to the device
 } baton_times;
 baton_status baton_get_times(const baton_module *module, baton_times *times);
 

@@ -272,14 +272,14 @@ void baton_unload(baton_module *m)
 
 const char *baton_module_name(const baton_module *m) { return m ? m->plan->name : ""; }
 
-int baton_parameter_count(const baton_module *m) { return m ? m->plan->params.n : 0; }
+int baton_parameter_count(const baton_module *m) { return m ? plan_arguments(m->plan) : 0; }
 
 baton_status baton_get_parameter(const baton_module *m, int index, baton_parameter_info *info)
 {
     if (!m) return refuse("baton_get_parameter: the module is NULL");
-    if (index < 0 || index >= m->plan->params.n)
+    if (index < 0 || index >= plan_arguments(m->plan))
         return refuse("baton_get_parameter: %s has no parameter %d; it has %d", m->plan->name,
-                      index, m->plan->params.n);
+                      index, plan_arguments(m->plan));
     const PlanParam *q = &m->plan->params.at[index];
     baton_parameter_info mine = {
         .name = q->name,
@@ -300,6 +300,7 @@ baton_status baton_get_times(const baton_module *m, baton_times *times)
     const RtTimes *t = &m->times;
     baton_times mine = {.driver = t->driver, .context = t->context, .assemble = t->assemble,
                         .cache = t->cache, .load = t->load, .cached = m->code->cached};
+    rt_host_times(m->code->host, &mine.host, &mine.upload);
     return give_struct(times, &mine, sizeof mine, "baton_times");
 }
 
@@ -311,8 +312,8 @@ static baton_status take_arguments(Arena *a, const baton_module *m, const baton_
                                    int count, PlanValue **out)
 {
     const Plan *p = m->plan;
-    if (count != p->params.n)
-        return refuse("%s takes %d arguments, %d were passed", p->name, p->params.n, count);
+    if (count != plan_arguments(p))
+        return refuse("%s takes %d arguments, %d were passed", p->name, plan_arguments(p), count);
     if (count && !arguments) return refuse("the array of arguments is NULL");
     PlanValue *v = *out = ARENA_ARRAY(a, PlanValue, MAX(count, 1));
     const char *at = (const char *)arguments;
@@ -349,10 +350,11 @@ baton_status baton_launch(baton_module *m, const baton_tensor *arguments, int co
 {
     if (!m) return refuse("baton_launch: the module is NULL");
     RtError e = {0};
-    RtLaunch *l;
+    RtLaunch *l = NULL;
     Arena *a = arena_new(0);
     baton_status s = bind_arguments(a, m, arguments, count, &l);
     if (!s) s = finish(&e, rt_launch(l, stream, &e));
+    rt_release(l);
     arena_free(a);
     return s;
 }
@@ -362,11 +364,12 @@ baton_status baton_time(baton_module *m, const baton_tensor *arguments, int coun
 {
     if (!m) return refuse("baton_time: the module is NULL");
     RtError e = {0};
-    RtLaunch *l;
+    RtLaunch *l = NULL;
     RtTiming t;
     Arena *a = arena_new(0);
     baton_status s = bind_arguments(a, m, arguments, count, &l);
     if (!s) s = finish(&e, rt_time(l, stream, warmup, runs, &t, &e));
+    rt_release(l);
     arena_free(a);
     if (s) return s;
     baton_timing mine = {.median_ms = t.median_ms, .min_ms = t.min_ms, .max_ms = t.max_ms,

@@ -13,12 +13,23 @@ baton_status rt_load(RtDevice *d, const RtCode *c, RtModule **out, RtTimes *t, R
 {
     RtTimes ignored = {0};
     *out = NULL;
-    return d->ops->load(d, c, out, t ? t : &ignored, e);
+    RtModule *m = NULL;
+    baton_status s = d->ops->load(d, c, &m, t ? t : &ignored, e);
+    if (s) return s;
+    m->host = rt_host_open();
+    if (!m->host) {
+        d->ops->unload(m);
+        return rt_fail(e, BATON_OUT_OF_MEMORY, "host memory for the module %s", c->name);
+    }
+    *out = m;
+    return BATON_OK;
 }
 
 void rt_unload(RtModule *m)
 {
-    if (m) m->device->ops->unload(m);
+    if (!m) return;
+    rt_host_close(m->device, m->host);
+    m->device->ops->unload(m);
 }
 
 baton_status rt_kernel_info(RtModule *m, const char *kernel, RtKernelInfo *out, RtError *e)
@@ -34,8 +45,9 @@ baton_status rt_kernel_info(RtModule *m, const char *kernel, RtKernelInfo *out, 
 typedef struct {
     Arena *arena;
     RtModule *module;
-    const PlanValue *values;
+    PlanValue *values;     // one per parameter, workspaces included
     RtLaunch *launch;
+    RtTimes *times;
     RtError *error;
 } Preparation;
 
@@ -56,7 +68,7 @@ static size_t tensor_bytes(const Preparation *p, int param)
 static baton_status check_results(Preparation *p)
 {
     const Plan *plan = p->launch->plan;
-    for (int i = 0; i < plan->params.n; i++) {
+    for (int i = 0; i < plan_arguments(plan); i++) {
         const PlanParam *q = &plan->params.at[i];
         const PlanValue *v = &p->values[i];
         if (q->result && !v->data && v->rank == 0)
@@ -138,10 +150,64 @@ static baton_status prepare_kernel(Preparation *p, const PlanStep *s, RtKernelLa
     return status;
 }
 
+// The numbers of a host step, and what the function makes of them.
+static baton_status size_host_step(Preparation *p, const PlanStep *s, const OpsHostFunction *f,
+                                   i64 *args, OpsHostSize *size)
+{
+    const char *name = p->launch->plan->params.at[s->param].name, *why = NULL;
+    PlanValue *v = &p->values[s->param];
+    if (s->host_args.n != f->nargs)
+        return rt_fail(p->error, BATON_BAD_FILE, "%s takes %d arguments, the plan gives %d",
+                       f->name, f->nargs, s->host_args.n);
+    for (int i = 0; i < f->nargs && !why; i++)
+        why = plan_eval(p->arena, &p->launch->binding, s->host_args.at[i], &args[i]);
+    if (!why) why = f->size(args, size);
+    if (why) return rt_fail(p->error, BATON_BAD_ARGUMENT, "%s: %s", f->name, why);
+    why = plan_workspace(p->arena, &p->launch->binding, s->param, v);
+    if (why) return invalid(p, why);
+    bool same = v->rank == f->rank && v->type == f->type;
+    for (int i = 0; i < f->rank && same; i++) same = v->dim[i] == size->dim[i];
+    if (same) return BATON_OK;
+    return rt_fail(p->error, BATON_BAD_FILE,
+                   "%s makes %" PRId64 " x %" PRId64 " elements; the plan gives the workspace %s "
+                   "%" PRId64 " x %" PRId64,
+                   f->name, size->dim[0], f->rank > 1 ? size->dim[1] : 1, name, v->dim[0],
+                   v->rank > 1 ? v->dim[1] : 1);
+}
+
+// Fills the workspace of a host step, and gives it its address.
+static baton_status prepare_host(Preparation *p, const PlanStep *s)
+{
+    RtLaunch *l = p->launch;
+    const OpsHostFunction *f = ops_host_find(s->function);
+    i64 args[OPS_HOST_MAX_ARGS];
+    OpsHostSize size;
+    if (!f)
+        return rt_fail(p->error, BATON_BAD_FILE, "there is no host function %s", s->function);
+    baton_status status = size_host_step(p, s, f, args, &size);
+    RtHostResult *r = NULL;
+    if (!status) status = rt_host_result(p->module, f, args, &size, &r, p->times, p->error);
+    if (status) return status;
+    l->results[l->nresults++] = r;
+    p->values[s->param].data = rt_host_address(r);
+    return BATON_OK;
+}
+
+static baton_status prepare_workspaces(Preparation *p)
+{
+    const Plan *plan = p->launch->plan;
+    baton_status s = BATON_OK;
+    p->launch->results = ARENA_ARRAY(p->arena, RtHostResult *, plan->steps.n + 1);
+    for (int i = 0; i < plan->steps.n && !s; i++)
+        if (plan->steps.at[i]->kind == STEP_HOST) s = prepare_host(p, plan->steps.at[i]);
+    return s;
+}
+
 // Adds the step to the launch unless it is switched off or has no work.
 static baton_status prepare_step(Preparation *p, const PlanStep *s)
 {
     RtLaunch *l = p->launch;
+    if (s->kind == STEP_HOST) return BATON_OK;
     i64 when = 1;
     const char *why = s->when ? plan_eval(p->arena, &l->binding, s->when, &when) : NULL;
     if (why) return rt_fail(p->error, BATON_BAD_ARGUMENT, "the condition of a step: %s", why);
@@ -166,18 +232,32 @@ baton_status rt_prepare(Arena *a, RtModule *m, const Plan *plan, const PlanValue
 {
     double start = rt_now_ms();
     RtLaunch *l = ARENA_NEW(a, RtLaunch);
-    Preparation p = {a, m, values, l, e};
+    RtTimes ignored = {0};
+    Preparation p = {a, m, NULL, l, t ? t : &ignored, e};
     *out = NULL;
+    p.times->host = p.times->upload = 0;
+    p.values = ARENA_ARRAY(a, PlanValue, plan->params.n + 1);
+    memcpy(p.values, values, (size_t)plan_arguments(plan) * sizeof *values);
     l->module = m;
     l->plan = plan;
     l->steps = ARENA_ARRAY(a, struct RtStep, plan->steps.n + 1);
     const char *why = plan_bind(a, plan, values, m->device->prop, &l->binding);
     if (why) return invalid(&p, why);
     baton_status s = check_results(&p);
+    if (!s) s = prepare_workspaces(&p);
     for (int i = 0; i < plan->steps.n && !s; i++) s = prepare_step(&p, plan->steps.at[i]);
     if (t) t->prepare = rt_now_ms() - start;
-    if (!s) *out = l;
+    if (!s)
+        *out = l;
+    else
+        rt_release(l);
     return s;
+}
+
+void rt_release(RtLaunch *l)
+{
+    for (int i = 0; l && i < l->nresults; i++) rt_host_release(l->module, l->results[i]);
+    if (l) l->nresults = 0;
 }
 
 // ---- launching ----------------------------------------------------------------------------------
@@ -252,12 +332,13 @@ baton_status rt_run_plan(RtModule *m, const Plan *plan, const PlanValue *values,
                          RtTimes *t, RtError *e)
 {
     Arena *a = arena_new(0);
-    RtLaunch *l;
+    RtLaunch *l = NULL;
     baton_status s = rt_prepare(a, m, plan, values, &l, t, e);
     double start = rt_now_ms();
     if (!s) s = rt_launch(l, stream, e);
     if (t) t->launch = rt_now_ms() - start;
     if (!s) s = m->device->ops->sync(m->device, stream, e);
+    rt_release(l);
     arena_free(a);
     return s;
 }

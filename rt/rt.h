@@ -16,6 +16,7 @@
 #include "../include/baton.h"
 #include "../src/emu/emu.h"
 #include "../src/plan/plan.h"
+#include "../ops/host.h"
 
 typedef struct {
     baton_status status;
@@ -30,7 +31,9 @@ typedef struct {
     double cache;          // cache: key, look-up, writing
     double assemble;       // PTX to cubin in the driver
     double load;           // cubin to the device
-    double prepare;        // plan to numbers, tensor maps
+    double prepare;        // plan to numbers, tensor maps; with the next two
+    double host;           // host functions, for results that the module did not have yet
+    double upload;         // their results to the device
     double launch;         // host time of the first launch
 } RtTimes;
 double rt_now_ms(void);    // monotonic clock
@@ -115,8 +118,12 @@ struct RtDevice {          // first member of each device's own struct
     i64 prop[PROP_COUNT];  // what plan expressions may ask
 };
 
+typedef struct RtHostCache RtHostCache;
+typedef struct RtHostResult RtHostResult;
+
 struct RtModule {          // first member of each device's own struct
     RtDevice *device;
+    RtHostCache *host;     // results of host functions; made by rt_load
     bool cached;           // the machine code came from the cache
     const char *log;       // what the assembler said ("" when nothing); lives with the module
     const char *cache_note; // why the cache was not used ("" when it was); lives with the module
@@ -157,6 +164,8 @@ typedef struct {
     RtModule *module;
     const Plan *plan;
     PlanBinding binding;
+    int nresults;          // results of host functions that the launch holds
+    RtHostResult **results;
     int nsteps;            // steps that run; those switched off or without work are gone
     struct RtStep {
         u8 kind;           // PlanStepKind
@@ -166,10 +175,15 @@ typedef struct {
         size_t bytes;
     } *steps;
 } RtLaunch;
-// Binds `values` (one per parameter, device addresses, results included), evaluates grids and
-// arguments, checks every limit of the device, encodes the tensor maps.
+// Binds `values` (one per parameter that the caller passes, device addresses, results included),
+// runs the host functions whose results the module does not have and waits until these are on the
+// device, evaluates grids and arguments, checks every limit of the device, encodes the tensor maps.
 baton_status rt_prepare(Arena *a, RtModule *m, const Plan *p, const PlanValue *values,
                         RtLaunch **out, RtTimes *t, RtError *e);
+// Gives back what the launch holds of its module, so that results of host functions for sizes that
+// nobody uses do not pile up; the launch must not be used again. Work of it may still be running.
+// Without this call they stay until rt_unload. NULL is allowed.
+void rt_release(RtLaunch *l);
 // Launches every step once on `stream`: asynchronous on a GPU, and nothing else is called (a
 // profiler sees the kernels alone). The emulator has finished when it returns.
 baton_status rt_launch(const RtLaunch *l, void *stream, RtError *e);
@@ -185,6 +199,18 @@ baton_status rt_time(const RtLaunch *l, void *stream, int warmup, int runs, RtTi
 // Prepares, launches and waits: the whole job in one call.
 baton_status rt_run_plan(RtModule *m, const Plan *p, const PlanValue *values, void *stream,
                          RtTimes *t, RtError *e);
+
+// ---- host.c: results of host functions, kept by module -----------------------------------------
+RtHostCache *rt_host_open(void); // NULL: out of memory
+void rt_host_close(RtDevice *d, RtHostCache *c); // NULL is allowed
+// The result of `f` for `args`: kept, or computed and copied to the device, which has it when this
+// returns; the times are added to `t`. `size` is what f->size says. Given back by rt_host_release.
+baton_status rt_host_result(RtModule *m, const OpsHostFunction *f, const i64 *args,
+                            const OpsHostSize *size, RtHostResult **out, RtTimes *t, RtError *e);
+void *rt_host_address(const RtHostResult *r);
+void rt_host_release(RtModule *m, RtHostResult *r);
+// Milliseconds that all results of the module took so far, those already dropped included.
+void rt_host_times(RtHostCache *c, double *build_ms, double *upload_ms);
 
 // ---- cache.c: assembled code by content ---------------------------------------------------------
 typedef struct {

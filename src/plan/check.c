@@ -2,6 +2,7 @@
 // at hand. Output: one error per broken rule, "launch plan: <who>: <rule>". What depends on sizes
 // is checked when they are known (eval.c, and the runtime for the limits of the device).
 #include "plan.h"
+#include "../../ops/host.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -50,6 +51,9 @@ static const PlanParam *param_at(const Plan *p, int k)
     return k >= 0 && k < p->params.n ? &p->params.at[k] : NULL;
 }
 
+// In device memory: what a kernel may get the address of.
+static bool is_tensor(const PlanParam *q) { return q && q->kind != PLAN_SCALAR; }
+
 static bool name_is_bound(const Plan *p, const char *name)
 {
     static const char *const props[] = {
@@ -90,6 +94,23 @@ static void check_expr(Checker *c, const char *what, const Expr *e)
 
 // ---- parameters, symbols, checks ----------------------------------------------------------------
 
+// Workspaces stand last, are read only, and one host step each fills them.
+static void check_workspace(Checker *c, int k)
+{
+    const Plan *p = c->plan;
+    const PlanParam *q = &p->params.at[k];
+    if (q->kind != PLAN_WORKSPACE) {
+        LAW(k < plan_arguments(p), "a parameter of the caller stands behind a workspace");
+        return;
+    }
+    LAW(q->in && !q->out && !q->result,
+        "a workspace is read by the kernels and filled by a host step, nothing else");
+    int fills = 0;
+    for (int i = 0; i < p->steps.n; i++)
+        fills += p->steps.at[i]->kind == STEP_HOST && p->steps.at[i]->param == k;
+    LAW(fills == 1, "%d host steps fill the workspace; one must", fills);
+}
+
 static void check_param(Checker *c, int k)
 {
     const PlanParam *q = &c->plan->params.at[k];
@@ -106,6 +127,7 @@ static void check_param(Checker *c, int k)
     if (q->kind == PLAN_SCALAR) {
         LAW(!q->out && !q->result, "a scalar is passed by value and cannot be written");
         LAW(q->rank == 0, "a scalar has no extents");
+        check_workspace(c, k);
         return;
     }
     LAW(q->rank >= 0 && q->rank <= PLAN_MAX_RANK, "rank %d is not within 0..%d", q->rank,
@@ -113,6 +135,7 @@ static void check_param(Checker *c, int k)
     LAW(!q->result || q->out, "a result must be written");
     for (int i = 0; i < MIN(q->rank, (int)PLAN_MAX_RANK); i++)
         check_expr(c, "an extent", q->dim[i]);
+    check_workspace(c, k);
 }
 
 // True when extent `d` of parameter `k` is the first of the plan that is the bare symbol `name`.
@@ -167,7 +190,7 @@ static void check_conditions(Checker *c)
 static void check_tmap(Checker *c, const PlanTensorMap *t, int index)
 {
     const PlanParam *q = param_at(c->plan, t->param);
-    LAW(q && q->kind == PLAN_TENSOR, "tensor map %d describes no tensor", index);
+    LAW(is_tensor(q), "tensor map %d describes no tensor", index);
     LAW(t->rank >= 1 && t->rank <= TMA_MAX_RANK, "tensor map %d has rank %d, not 1..%d", index,
         t->rank, TMA_MAX_RANK);
     LAW((unsigned)t->swizzle < SL_COUNT, "tensor map %d has an unknown swizzle", index);
@@ -199,7 +222,7 @@ static void check_arg(Checker *c, const PlanStep *s, int index)
     const PlanParam *q = param_at(c->plan, g->index);
     switch (g->kind) {
     case ARG_TENSOR:
-        LAW(q && q->kind == PLAN_TENSOR, "argument %d names no tensor", index);
+        LAW(is_tensor(q), "argument %d names no tensor", index);
         break;
     case ARG_FLOAT:
         LAW(q && q->kind == PLAN_SCALAR && q->type == DT_F32, "argument %d names no f32 scalar",
@@ -267,6 +290,26 @@ static void check_kernel_step(Checker *c, const PlanStep *s, const ThreadModule 
     if (m) check_against(c, s, m);
 }
 
+static void check_host_step(Checker *c, const PlanStep *s)
+{
+    const PlanParam *q = param_at(c->plan, s->param);
+    LAW(!s->when, "a host step has no condition");
+    LAW(s->function, "a host step without a function");
+    if (!s->function) return;
+    c->who = s->function;
+    const OpsHostFunction *f = ops_host_find(s->function);
+    LAW(f, "there is no host function of this name; there is %s", ops_host_name(0));
+    LAW(q && q->kind == PLAN_WORKSPACE, "a host step fills a workspace, %s is none",
+        q ? q->name : "its target");
+    for (int i = 0; i < s->host_args.n; i++) check_expr(c, "an argument", s->host_args.at[i]);
+    if (!f || !q) return;
+    LAW(s->host_args.n == f->nargs, "%d arguments, the function takes %d: %s", s->host_args.n,
+        f->nargs, f->args);
+    LAW(q->type == f->type && q->rank == f->rank,
+        "the function gives %s in %d dimensions, %s is %s in %d", dtype_name[f->type], f->rank,
+        q->name, (unsigned)q->type < DT_COUNT ? dtype_name[q->type] : "unknown", q->rank);
+}
+
 bool plan_check(const Plan *p, const ThreadModule *m, Diag *d)
 {
     Checker checker = {.plan = p, .diag = d, .ok = true, .budget = EXPR_BUDGET, .who = "plan"};
@@ -283,6 +326,10 @@ bool plan_check(const Plan *p, const ThreadModule *m, Diag *d)
         if (s->when) check_expr(c, "the condition of a step", s->when);
         if (s->kind == STEP_KERNEL) {
             check_kernel_step(c, s, m);
+            continue;
+        }
+        if (s->kind == STEP_HOST) {
+            check_host_step(c, s);
             continue;
         }
         const PlanParam *q = param_at(p, s->param);

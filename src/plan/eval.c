@@ -69,6 +69,13 @@ const char *plan_eval(Arena *a, const PlanBinding *b, const Expr *e, i64 *out)
     return sentence(a, &text);
 }
 
+int plan_arguments(const Plan *p)
+{
+    int n = 0;
+    while (n < p->params.n && p->params.at[n].kind != PLAN_WORKSPACE) n++;
+    return n;
+}
+
 // ---- the caller's arguments ---------------------------------------------------------------------
 
 // Elements of a tensor; false when a dimension is negative or the bytes do not fit 63 bits.
@@ -216,7 +223,8 @@ const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i6
     *out = (PlanBinding){.plan = p};
     memcpy(out->prop, props, sizeof out->prop);
     out->symbol = ARENA_ARRAY(a, i64, MAX(p->symbols.n, 1));
-    for (int i = 0; i < p->params.n; i++) {
+    int arguments = plan_arguments(p);
+    for (int i = 0; i < arguments; i++) {
         const char *why = bind_one(a, &p->params.at[i], &values[i]);
         if (why) return why;
     }
@@ -225,7 +233,7 @@ const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i6
         const PlanValue *v = &values[s->param];
         out->symbol[i] = s->source == SYM_SCALAR ? v->int_value : v->dim[s->dim];
     }
-    for (int i = 0; i < p->params.n; i++) {
+    for (int i = 0; i < arguments; i++) {
         const char *why = bind_extents(a, out, &p->params.at[i], &values[i]);
         if (why) return why;
     }
@@ -249,6 +257,21 @@ const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *look
     }
     if (!count_elements(q->type, q->rank, dims, &n))
         return arena_printf(a, "%s has more bytes than 63 bits can count", q->name);
+    return NULL;
+}
+
+const char *plan_workspace(Arena *a, const PlanBinding *b, int param, PlanValue *out)
+{
+    const PlanParam *q = &b->plan->params.at[param];
+    *out = (PlanValue){.type = q->type, .rank = q->rank};
+    for (int i = 0; i < q->rank; i++) {
+        const char *why = plan_eval(a, b, q->dim[i], &out->dim[i]);
+        if (!why && out->dim[i] < 0) why = "it is negative";
+        if (why) return arena_printf(a, "extent %d of the workspace %s: %s", i, q->name, why);
+    }
+    i64 n;
+    if (!count_elements(q->type, q->rank, out->dim, &n))
+        return arena_printf(a, "the workspace %s has more bytes than 63 bits can count", q->name);
     return NULL;
 }
 

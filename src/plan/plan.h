@@ -27,7 +27,9 @@ typedef enum {
     PROP_COUNT
 } PlanDeviceProp;
 
-typedef enum { PLAN_TENSOR, PLAN_SCALAR } PlanParamKind;
+// A workspace is a tensor that the runtime makes and one host step fills; kernels only read it, so
+// one copy serves all launches of the same sizes. Workspaces stand behind the caller's parameters.
+typedef enum { PLAN_TENSOR, PLAN_SCALAR, PLAN_WORKSPACE } PlanParamKind;
 typedef struct {
     const char *name;
     u8 kind;                          // PlanParamKind
@@ -35,7 +37,8 @@ typedef struct {
     bool in, out;                     // read / written by the kernels (a tensor may be both)
     bool result;                      // made by the function (`return`), not passed by the caller
     int rank;                         // tensors: 0..PLAN_MAX_RANK
-    const Expr *dim[PLAN_MAX_RANK];   // extents, elements; a bare variable binds its symbol
+    const Expr *dim[PLAN_MAX_RANK];   // extents, elements; a bare variable binds its symbol, but not
+                                      // in a workspace
     int align;                        // bytes that the base address must be a multiple of
     Loc loc;
 } PlanParam;                          // tensors are dense, row-major (last dimension contiguous)
@@ -71,7 +74,7 @@ typedef struct {                      // one per ThreadParam of the kernel, in i
     const Expr *value;                // ARG_VALUE (s32 or s64 by the kernel's parameter)
 } PlanArg;
 
-typedef enum { STEP_KERNEL, STEP_MEMSET } PlanStepKind;
+typedef enum { STEP_KERNEL, STEP_MEMSET, STEP_HOST } PlanStepKind;
 typedef struct {
     u8 kind;                          // PlanStepKind
     const Expr *when;                 // NULL: always; else the step runs when it is nonzero
@@ -82,9 +85,12 @@ typedef struct {
     i64 smem_bytes;
     VEC(PlanArg) args;
     VEC(PlanTensorMap) tmaps;
-    // STEP_MEMSET: fills a tensor parameter with a byte
+    // STEP_MEMSET: fills a tensor parameter with a byte. STEP_HOST: a function of ops/host.h fills
+    // a workspace, when the launch is prepared and hence before every kernel
     int param;
     u8 byte;
+    const char *function;             // STEP_HOST: its name
+    VEC(const Expr *) host_args;
 } PlanStep;
 
 typedef struct {
@@ -96,6 +102,9 @@ typedef struct {
     // what was compiled: every option that changes the program, for the cache key ("handoff=proxy")
     const char *options;
 } Plan;
+
+// Number of parameters that the caller passes: all before the first workspace.
+int plan_arguments(const Plan *p);
 
 // ---- print.c, read.c -----------------------------------------------------------------------------
 // Text form, one item a line, exact in both directions. `prefix` stands before every line ("//@ ").
@@ -122,14 +131,16 @@ typedef struct {
     i64 *symbol;                      // value per PlanSymbol
     i64 prop[PROP_COUNT];
 } PlanBinding;
-// Gives every symbol its value from `values` (one per parameter; result tensors only need dims once
-// bound), checks types, ranks, repeated extents, alignment and `checks`. Returns NULL, or one sentence that
+// Gives every symbol its value from `values` (one per parameter that the caller passes; result
+// tensors only need dims once bound), checks types, ranks, repeated extents, alignment and `checks`. Returns NULL, or one sentence that
 // names the argument and the rule (lives in the arena).
 const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i64 *props, PlanBinding *out);
 // Extents of a tensor parameter once symbols are known by name (before arrays exist): `lookup`
 // gives symbols. Returns NULL or a reason.
 const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *lookup, void *ctx, i64 *dims);
 const char *plan_eval(Arena *a, const PlanBinding *b, const Expr *e, i64 *out); // NULL or reason
+// Type, rank and extents of a workspace, without memory. NULL or a reason.
+const char *plan_workspace(Arena *a, const PlanBinding *b, int param, PlanValue *out);
 // The tensor map with numbers, for the tensor at `base`. Checked with tma_check.
 const char *plan_tensor_map(Arena *a, const PlanBinding *b, const PlanTensorMap *t, void *base,
                             TensorMap *out);

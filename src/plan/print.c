@@ -4,12 +4,14 @@
 //     options "TEXT"
 //     param NAME: bf16[B, S, H, D] in out result align 16 @LINE:COLUMN
 //     param NAME: f32 scalar in align 4
+//     param NAME: s32[device.sms + B*H, 4] in workspace align 16
 //     symbol NAME = extent PARAM DIM default 512      symbol NAME = scalar PARAM
 //     check "TEXT": EXPR @LINE:COLUMN
 //     kernel NAME grid (EXPR, EXPR, EXPR) block 384 cluster 1 smem 196608 when EXPR
 //     tmap PARAM dim (EXPR, ...) stride (EXPR, ...) box (64, 128, ...) swizzle swz128
 //     arg tensor PARAM    arg value EXPR    arg float PARAM    arg tmap INDEX
 //     memset PARAM byte 0 when EXPR
+//     host FUNCTION into PARAM args (EXPR, ...)
 //     end
 //
 // `tmap` and `arg` lines belong to the kernel line above them. A place is that of the .co source
@@ -76,6 +78,7 @@ static void print_param(const PlanParam *q, Buf *out)
     if (q->in) buf_puts(out, " in");
     if (q->out) buf_puts(out, " out");
     if (q->result) buf_puts(out, " result");
+    if (q->kind == PLAN_WORKSPACE) buf_puts(out, " workspace");
     buf_printf(out, " align %d", q->align);
     print_loc(q->loc, out);
 }
@@ -118,6 +121,13 @@ static void print_step(const Plan *p, const PlanStep *s, const char *prefix, Buf
     buf_puts(out, prefix);
     if (s->kind == STEP_MEMSET) {
         buf_printf(out, "memset %s byte %d", param_name(p, s->param), s->byte);
+        print_when(s->when, out);
+        buf_putc(out, '\n');
+        return;
+    }
+    if (s->kind == STEP_HOST) {
+        buf_printf(out, "host %s into %s", s->function, param_name(p, s->param));
+        print_list("args", s->host_args.n, s->host_args.at, out);
         print_when(s->when, out);
         buf_putc(out, '\n');
         return;

@@ -18,6 +18,7 @@ enum {
     MAX_STEPS = 256,
     MAX_ARGS = 256, // of one kernel
     MAX_TMAPS = 64, // of one kernel
+    MAX_HOST_ARGS = 16,
 };
 
 typedef struct {
@@ -232,6 +233,7 @@ static void read_param(Reader *r)
     q.in = take_word(r, "in");
     q.out = take_word(r, "out");
     q.result = take_word(r, "result");
+    if (q.kind != PLAN_SCALAR && take_word(r, "workspace")) q.kind = PLAN_WORKSPACE;
     need_word(r, "align");
     q.align = (int)number(r, 1, 1 << 20);
     q.loc = place(r);
@@ -306,6 +308,18 @@ static void read_memset(Reader *r)
     s->param = param_index(r);
     need_word(r, "byte");
     s->byte = (u8)number(r, 0, 255);
+    end_step(r, s);
+}
+
+static void read_host(Reader *r)
+{
+    PlanStep *s = new_step(r, STEP_HOST);
+    s->function = word(r);
+    need_word(r, "into");
+    s->param = param_index(r);
+    const Expr *args[MAX_HOST_ARGS];
+    int n = expressions(r, "args", args, MAX_HOST_ARGS);
+    for (int i = 0; i < n; i++) vec_push(r->arena, &s->host_args, args[i]);
     end_step(r, s);
 }
 
@@ -386,7 +400,8 @@ static const struct {
 } line_kinds[] = {
     {"options", read_options}, {"param", read_param},   {"symbol", read_symbol},
     {"check", read_check},     {"kernel", read_kernel}, {"tmap", read_tmap},
-    {"arg", read_arg},         {"memset", read_memset}, {"end", read_end},
+    {"arg", read_arg},         {"memset", read_memset}, {"host", read_host},
+    {"end", read_end},
 };
 
 static void read_line(Reader *r)

@@ -1,0 +1,39 @@
+// host.h - the functions of the host that a launch plan may name (`host NAME into TENSOR args
+// (...)`): each fills one tensor that the kernels only read, from integers alone, before they are
+// launched.
+// One table, so that the plan's checker, the runtime and the documentation know the same ones.
+//
+// A function is a value: the same arguments give the same bytes on every machine, which lets the
+// runtime keep the result per set of arguments.
+#ifndef BATON_OPS_HOST_H
+#define BATON_OPS_HOST_H
+
+#include "../src/base/base.h"
+
+enum { OPS_HOST_MAX_ARGS = 8, OPS_HOST_MAX_RANK = 2 };
+
+typedef struct {
+    i64 dim[OPS_HOST_MAX_RANK];   // extents of the result, elements
+    size_t bytes;                 // of the result
+    size_t scratch_bytes;         // of working memory
+} OpsHostSize;
+
+typedef struct {
+    const char *name;
+    int nargs;                    // up to OPS_HOST_MAX_ARGS
+    const char *args;             // their names, for messages
+    DType type;                   // of the result's elements
+    int rank;                     // of the result, up to OPS_HOST_MAX_RANK
+    // Both return NULL, or a sentence (static) that says what is wrong with the arguments.
+    const char *(*size)(const i64 *args, OpsHostSize *out);
+    // Fills the result, dense and row-major. `scratch` and `out` are aligned to 8 bytes and owned
+    // by the caller.
+    const char *(*fill)(const i64 *args, void *scratch, void *out);
+} OpsHostFunction;
+
+// NULL when there is no function of that name.
+const OpsHostFunction *ops_host_find(const char *name);
+// Name number `index` of the table in its order, NULL past the end.
+const char *ops_host_name(int index);
+
+#endif
