@@ -1,0 +1,297 @@
+// event.c - events, roles and asynchronous products.
+//
+// An event becomes a ring of mbarriers. Generation g of a slot is the phase g of its barrier, so a wait
+// for order n asks for parity (n / slots) & 1, turned over for an event that starts ready. Arrivals are
+// counted from the program, never written by hand: one by the bytes of the copies bound to the event, or
+// one per warp that triggers it (a lane, after the warp has converged), or one per thread where a role is
+// no whole number of warps.
+//
+// A scalar event that starts ready, and that whole warps trigger and other whole warps wait for, becomes
+// a named barrier: a wait is bar.sync, a trigger bar.arrive, and the triggering threads arrive once at the
+// start for the generation that is ready.
+#include "impl.h"
+
+enum { NAMED_BARRIERS = 15 }; // ids 1..15; roles take them from below, events from above
+
+// ---- what the program does with events ---------------------------------------------------------
+
+static void add_range(Lower *l, ThreadRanges *set, const TileOp *op)
+{
+    for (int i = 0; i < set->n; i++) {
+        const ThreadRange *r = &set->at[i];
+        if (r->lo == l->role.lo && r->hi == l->role.hi) return;
+        if (r->lo < l->role.hi && l->role.lo < r->hi) {
+            lower_error(l, op->loc, "trigger it in roles that are equal or apart",
+                        "not supported yet: event %s in roles that overlap in part",
+                        l->k->events.at[op->event].name);
+            return;
+        }
+    }
+    vec_push(l->m->arena, set, l->role);
+}
+
+static void find_uses(Lower *l, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        ThreadRange outer = l->role;
+        if (op->op == TOP_ROLE) l->role = (ThreadRange){(int)op->lo->value, (int)op->hi->value};
+        if (op->op == TOP_MMA && op->future >= 0) l->future_mma[op->future] = true;
+        if (op->op == TOP_SETREG) l->moves_registers = true;
+        if (op->event >= 0) {
+            EventState *e = &l->events[op->event];
+            if (op->op == TOP_EVENT_WAIT) add_range(l, &e->waits, op);
+            if (op->op == TOP_TRIGGER) add_range(l, &e->triggers, op);
+            if (op->op == TOP_COPY) {
+                add_range(l, &e->copies, op);
+                l->event_buf[op->dst.buffer] = true;
+            }
+        }
+        find_uses(l, &op->body);
+        find_uses(l, &op->other);
+        l->role = outer;
+    }
+}
+
+static bool whole_warps(const ThreadRanges *set)
+{
+    for (int i = 0; i < set->n; i++)
+        if (set->at[i].lo % 32 || set->at[i].hi % 32) return false;
+    return set->n > 0;
+}
+
+static bool apart(const ThreadRanges *a, const ThreadRanges *b)
+{
+    for (int i = 0; i < a->n; i++)
+        for (int k = 0; k < b->n; k++)
+            if (a->at[i].lo < b->at[k].hi && b->at[k].lo < a->at[i].hi) return false;
+    return true;
+}
+
+static int threads_of(const ThreadRanges *set)
+{
+    int n = 0;
+    for (int i = 0; i < set->n; i++) n += set->at[i].hi - set->at[i].lo;
+    return n;
+}
+
+static int arrivals_of(const ThreadRanges *set)
+{
+    int n = 0;
+    for (int i = 0; i < set->n; i++) {
+        int threads = set->at[i].hi - set->at[i].lo;
+        n += set->at[i].lo % 32 || threads % 32 ? threads : threads / 32;
+    }
+    return n;
+}
+
+static void make_event(Lower *l, int index)
+{
+    const TileEvent *t = &l->k->events.at[index];
+    EventState *e = &l->events[index];
+    e->buffer = e->phase = -1;
+    if (!e->waits.n && !e->triggers.n && !e->copies.n) return;
+    if (e->copies.n && e->triggers.n) {
+        lower_error(l, t->loc, "use one event for the loads and one for the threads",
+                    "not supported yet: event %s is completed by loads and by threads", t->name);
+        return;
+    }
+    if (e->waits.n && !e->copies.n && !e->triggers.n) {
+        lower_error(l, t->loc, "trigger it, or leave out the wait", "event %s is waited for, and nothing triggers it",
+                    t->name);
+        return;
+    }
+    e->count = e->copies.n ? e->copies.n : arrivals_of(&e->triggers);
+    int written = e->copies.n ? e->count : threads_of(&e->triggers);
+    if (t->count && t->count != written) {
+        lower_error(l, t->loc, "leave out <N>: the count is computed",
+                    "event %s declares %d arrivals; its triggers make %d", t->name, t->count, written);
+        return;
+    }
+    e->named = t->scalar && t->ready && !t->count && !e->copies.n && whole_warps(&e->triggers) &&
+               whole_warps(&e->waits) && apart(&e->triggers, &e->waits) &&
+               l->named_high - 1 > l->named_low;
+    if (e->named) {
+        e->id = l->named_high--;
+        e->threads = threads_of(&e->triggers) + threads_of(&e->waits);
+        return;
+    }
+    ThreadBuffer b = {.name = t->name, .kind = BUF_MBAR, .rank = 1, .loc = t->loc};
+    b.dim[0] = lower_const(l, t->slots);
+    e->buffer = thread_add_buffer(&l->b, b);
+    vec_push(l->m->arena, &l->mbars, ((MbarInit){e->buffer, t->slots, e->count}));
+    if (!t->scalar) return;
+    PrologueMark mark = lower_enter_prologue(l);
+    e->phase = lower_new_reg(l, intern_printf(l->m->names, "%s_phase", t->name), RC_B32, 1);
+    EMIT(&l->b, OP_MOV, TT_B32, opd_reg(e->phase, 0), opd_imm(t->ready));
+    lower_leave_prologue(l, mark);
+}
+
+void event_init(Lower *l)
+{
+    l->role = (ThreadRange){0, l->tf->threads};
+    l->named_high = NAMED_BARRIERS;
+    find_uses(l, &l->k->body);
+    for (int i = 0; i < l->k->events.n && !l->failed; i++) make_event(l, i);
+}
+
+// The generation of a named barrier that is ready at the start: its triggering threads arrive once.
+void event_prime(Lower *l)
+{
+    for (int i = 0; i < l->k->events.n; i++) {
+        const EventState *e = &l->events[i];
+        for (int k = 0; e->named && k < e->triggers.n; k++) {
+            ThreadBlock *saved;
+            const ThreadRange *r = &e->triggers.at[k];
+            thread_open_role(&l->b, r->lo / 32, (r->hi - r->lo) / 32, &saved);
+            EMIT(&l->b, OP_BAR_ARRIVE, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
+            thread_close(&l->b, saved);
+        }
+    }
+}
+
+// ---- waits and triggers --------------------------------------------------------------------------
+
+Address event_address(Lower *l, const TileOp *op)
+{
+    const TileEvent *t = &l->k->events.at[op->event];
+    const Expr *slot = lower_const(l, 0), *rest;
+    if (op->order) slot = expr_bin(l->x, EX_MOD, lower_subst(l, op->order), lower_const(l, t->slots));
+    int buffer = l->events[op->event].buffer, base = lower_shared_base(l, buffer);
+    Address a = {.ref = {.buffer = buffer, .ncoord = 1}};
+    a.ref.coord[0] = slot;
+    a.offset = lower_split(l, expr_mul(l->x, slot, lower_const(l, 8)), &rest);
+    a.base = rest ? lower_index(l, expr_add(l->x, lower_reg_expr(l, base), rest)) : opd_reg(base, 0);
+    return a;
+}
+
+static Operand event_parity(Lower *l, const TileOp *op)
+{
+    const TileEvent *t = &l->k->events.at[op->event];
+    const Expr *g = expr_bin(l->x, EX_DIV, lower_subst(l, op->order), lower_const(l, t->slots));
+    const Expr *p = expr_bin(l->x, EX_MOD, g, lower_const(l, 2));
+    if (t->ready) p = expr_sub(l->x, lower_const(l, 1), p);
+    return lower_index(l, p);
+}
+
+void lower_op_EVENT_WAIT(Lower *l, const TileOp *op)
+{
+    const EventState *e = &l->events[op->event];
+    if (e->named) {
+        EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
+        return;
+    }
+    Address a = event_address(l, op);
+    Operand parity = op->order ? event_parity(l, op) : opd_reg(e->phase, 0);
+    ThreadOp *w = EMIT(&l->b, OP_MBAR_WAIT, TT_NONE, a.base, a.offset, parity);
+    thread_mem(&l->b, w, a.ref);
+    if (!op->order)
+        EMIT(&l->b, OP_XOR, TT_B32, opd_reg(e->phase, 0), opd_reg(e->phase, 0), opd_imm(1));
+}
+
+// One arrival for each warp, by a lane, once all lanes have done what the trigger releases.
+static Operand arriving_lane(Lower *l)
+{
+    if (l->one_lane < 0) {
+        PrologueMark m = lower_enter_prologue(l);
+        const Expr *lane = expr_bin(l->x, EX_MOD, lower_reg_expr(l, lower_tid(l)), lower_const(l, 32));
+        l->one_lane = lower_compare(l, CMP_EQ, lane, lower_const(l, 0)).reg;
+        lower_leave_prologue(l, m);
+    }
+    return opd_reg(l->one_lane, 0);
+}
+
+void lower_op_TRIGGER(Lower *l, const TileOp *op)
+{
+    const EventState *e = &l->events[op->event];
+    if (l->uniform_depth && !(l->role.lo % 32 || l->role.hi % 32)) {
+        lower_error(l, op->loc, "use inthreads (...) to choose the threads that trigger it",
+                    "event %s is triggered under a condition that depends on the thread",
+                    l->k->events.at[op->event].name);
+        return;
+    }
+    // Ordinary accesses of this thread before the release, against the async proxy's after it.
+    if (l->sync.unfenced) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+    l->sync.unfenced = false;
+    if (e->named) {
+        EMIT(&l->b, OP_BAR_ARRIVE, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
+        return;
+    }
+    bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
+    Address a = event_address(l, op);
+    Operand outer = l->b.guard;
+    if (warps) {
+        Operand lane = arriving_lane(l);
+        thread_emit0(&l->b, OP_BAR_WARP, 0);
+        l->b.guard = lane;
+    }
+    ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE, TT_NONE, a.base, a.offset);
+    thread_mem(&l->b, x, a.ref);
+    l->b.guard = outer;
+}
+
+// ---- roles ---------------------------------------------------------------------------------------
+
+void lower_op_ROLE(Lower *l, const TileOp *op)
+{
+    ThreadRange outer = l->role;
+    int outer_id = l->role_id;
+    SyncState entry = l->sync;
+    ThreadBlock *saved;
+    int mark = l->cache.n;
+    lower_flush_zeros(l);
+    product_flush(l);
+    l->role = (ThreadRange){(int)op->lo->value, (int)op->hi->value};
+    l->role_id = -1; // a barrier id is taken when the role needs one
+    bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
+    if (warps) {
+        thread_open_role(&l->b, l->role.lo / 32, (l->role.hi - l->role.lo) / 32, &saved);
+    } else {
+        const Expr *tid = lower_reg_expr(l, lower_tid(l));
+        const Expr *in = expr_bin(l->x, EX_LAND, expr_bin(l->x, EX_LE, op->lo, tid),
+                                  expr_bin(l->x, EX_LT, tid, op->hi));
+        thread_open_if(&l->b, lower_compare(l, CMP_NE, in, lower_const(l, 0)), &saved);
+        l->uniform_depth++;
+    }
+    lower_block(l, &op->body);
+    lower_flush_zeros(l);
+    product_flush(l);
+    if (!warps) l->uniform_depth--;
+    lower_close(l, saved, mark);
+    sync_leave(l, &entry);
+    sync_merge(&l->sync, &entry);
+    l->role = outer;
+    l->role_id = outer_id;
+}
+
+// ---- asynchronous products -----------------------------------------------------------------------
+
+void product_flush(Lower *l)
+{
+    if (l->inflight.n) thread_emit0(&l->b, OP_WGMMA_WAIT, 0);
+    l->inflight.n = 0;
+}
+
+// Waits until product `future` is done: all but the groups committed after it.
+void product_wait(Lower *l, int future)
+{
+    for (int i = 0; i < l->inflight.n; i++) {
+        if (l->inflight.at[i].future != future) continue;
+        int later = l->inflight.n - 1 - i;
+        thread_emit0(&l->b, OP_WGMMA_WAIT, later);
+        for (int k = 0; k < later; k++) l->inflight.at[k] = l->inflight.at[i + 1 + k];
+        l->inflight.n = later;
+        return;
+    }
+}
+
+void product_check(Lower *l, int frag, bool write, Loc loc)
+{
+    for (int i = 0; i < l->inflight.n; i++) {
+        const InFlight *p = &l->inflight.at[i];
+        if (p->acc != frag && !(write && p->a == frag)) continue;
+        lower_error(l, loc, "wait for it first", "fragment %s is %s while product %s is in flight",
+                    l->k->frags.at[frag].name, write ? "written" : "read", l->k->futures.at[p->future]);
+        return;
+    }
+}

@@ -1,0 +1,238 @@
+// resolve_role.c - inthreads: a part of the block's threads runs a block of statements.
+//
+// The condition is evaluated for every thread of the block. Each run of neighbouring threads for
+// which it holds becomes one ROLE of the tile IR with its own copy of the body; as a rule there is
+// just one. Names that have one value in all threads of the role become that constant inside it.
+#include "resolve.h"
+
+enum { ROLE_MAX_RUNS = 8 };
+
+// ---- the condition -----------------------------------------------------------------------------
+
+typedef struct {
+    const Resolve *r;
+    int tid;
+} OneThread;
+
+// The value of a parallel variable in one thread.
+static bool thread_value(void *ctx, const char *name, i64 *value)
+{
+    const OneThread *t = ctx;
+    const Resolve *r = t->r;
+    for (int i = 1; i < r->npar; i++) {
+        const ParLevel *p = &r->par[i];
+        if (p->var != name) continue;
+        int inside = i == 1 ? t->tid : t->tid % r->par[i - 1].threads;
+        *value = inside / p->threads % p->count;
+        return true;
+    }
+    return false;
+}
+
+static bool is_parallel(const Resolve *r, const char *name)
+{
+    for (int i = 1; i < r->npar; i++)
+        if (r->par[i].var == name) return true;
+    return false;
+}
+
+// Threads of the block, as its parallel levels make them.
+static int block_threads(const Resolve *r)
+{
+    return r->npar > 1 ? r->par[1].threads * r->par[1].count : 0;
+}
+
+static bool uses_parallel(const Resolve *r, const Expr *e)
+{
+    if (!e) return false;
+    if (e->op == EX_VAR) return is_parallel(r, e->name);
+    return uses_parallel(r, e->a) || uses_parallel(r, e->b) || uses_parallel(r, e->c);
+}
+
+static bool only_parallel(const Resolve *r, const Expr *e)
+{
+    if (!e) return true;
+    if (e->op == EX_VAR) return is_parallel(r, e->name);
+    return only_parallel(r, e->a) && only_parallel(r, e->b) && only_parallel(r, e->c);
+}
+
+// Whether a side of a comparison depends on the thread. It is looked at once more here, without
+// messages and without a trace.
+static bool side_depends(Resolve *r, const AstNode *e)
+{
+    TileBlock unused = {0}, *at = r->at;
+    Diag *diag = r->diag;
+    r->at = &unused;
+    r->diag = diag_new(r->arena);
+    Value v = resolve_expr(r, e);
+    r->at = at;
+    r->diag = diag;
+    if (v.kind != VAL_SCALAR) return false;
+    return v.index ? uses_parallel(r, v.index) : resolve_tree_level(r, v.x) > LEVEL_BLOCK;
+}
+
+// Comparisons with one side that depends on the thread, and `&&`, `||`, `!` of such.
+static bool check_divergent(Resolve *r, const AstNode *e)
+{
+    if (e->kind == AST_UNARY && e->op == AST_OP_NOT) return check_divergent(r, e->value);
+    if (e->kind == AST_BINARY && e->list.n == 2) {
+        const AstNode *a = e->list.at[0], *b = e->list.at[1];
+        if (e->op == AST_OP_LAND || e->op == AST_OP_LOR)
+            return check_divergent(r, a) && check_divergent(r, b);
+        if (e->op >= AST_OP_EQ && e->op <= AST_OP_GE) {
+            bool left = side_depends(r, a), right = side_depends(r, b);
+            if (left != right) return true;
+            resolve_error(r, e->loc, "compare an index of a parallel with a constant",
+                          left ? "both sides of this comparison depend on the thread"
+                               : "no side of this comparison depends on the thread");
+            return false;
+        }
+    }
+    resolve_error(r, e->loc, "such as `inthreads (p == 0 && t < 32)`",
+                  "inthreads takes comparisons of an index of a parallel, joined by && || and !");
+    return false;
+}
+
+// Which threads of the block it holds for.
+static bool find_threads(Resolve *r, const AstNode *s, const Expr *cond, bool *holds)
+{
+    if (!cond || !only_parallel(r, cond)) {
+        resolve_unsupported(r, s->cond->loc,
+                            "inthreads with a condition that depends on values of the run");
+        return false;
+    }
+    for (int tid = 0; tid < block_threads(r); tid++) {
+        OneThread t = {r, tid};
+        i64 value;
+        const char *why = expr_eval(cond, thread_value, &t, &value);
+        if (why) {
+            resolve_error(r, s->cond->loc, NULL, "the condition cannot be computed: %s", why);
+            return false;
+        }
+        holds[tid] = value != 0 && (!r->roles || (tid >= r->role_lo && tid < r->role_hi));
+    }
+    return true;
+}
+
+// ---- bodies ------------------------------------------------------------------------------------
+
+// The value of e when all threads of the role have the same.
+static bool one_value(Resolve *r, const Expr *e, int lo, int hi, i64 *out)
+{
+    for (int tid = lo; tid < hi; tid++) {
+        OneThread t = {r, tid};
+        i64 value;
+        if (expr_eval(e, thread_value, &t, &value)) return false;
+        if (tid > lo && value != *out) return false;
+        *out = value;
+    }
+    return true;
+}
+
+// In a role of one warpgroup its index is a constant, and so is what was computed from it.
+static void bind_constants(Resolve *r, int lo, int hi)
+{
+    int n = r->symbols.n;
+    for (int i = 0; i < n; i++) {
+        const Symbol *s = r->symbols.at[i];
+        i64 value = 0;
+        if (scope_find(r, s->name) != s || s->mutable || !value_is_integer(&s->value)) continue;
+        const Expr *e = s->value.index;
+        if (!e || !uses_parallel(r, e) || !only_parallel(r, e)) continue;
+        if (!one_value(r, e, lo, hi, &value)) continue;
+        Value v = s->value;
+        v.index = expr_const(r->x, value);
+        v.x = NULL;
+        scope_add(r, s->name, s->loc, v);
+    }
+}
+
+// Variables from outside that the role set differ between its threads and the others from here on.
+static void raise_outer(Resolve *r, int start, int lo, int hi)
+{
+    for (int i = 0; i < r->symbols.n; i++) {
+        const Symbol *s = r->symbols.at[i];
+        if (s->scalar < 0) continue;
+        const char *name = r->k->scalars.at[s->scalar].name;
+        if ((intptr_t)map_get(r->last_set, name) <= start) continue;
+        resolve_raise(r, name, lo % 128 || hi % 128 ? LEVEL_THREAD : LEVEL_GROUP4);
+    }
+}
+
+static void role_body(Resolve *r, const AstNode *s, int lo, int hi)
+{
+    TileOp *o = resolve_emit(r, TOP_ROLE, s->loc);
+    o->lo = expr_const(r->x, lo);
+    o->hi = expr_const(r->x, hi);
+    TileBlock *saved = r->at;
+    int outer_lo = r->role_lo, outer_hi = r->role_hi, start = r->serial, mark = scope_push(r);
+    bool all = r->roles ? lo == outer_lo && hi == outer_hi : hi - lo == block_threads(r);
+    bind_constants(r, lo, hi);
+    r->at = &o->body;
+    r->role_lo = lo;
+    r->role_hi = hi;
+    r->roles++;
+    resolve_block(r, s->body);
+    r->roles--;
+    r->role_lo = outer_lo;
+    r->role_hi = outer_hi;
+    r->at = saved;
+    scope_pop(r, mark);
+    if (!all) raise_outer(r, start, lo, hi);
+}
+
+// One ROLE for each run of neighbouring threads.
+static void role_bodies(Resolve *r, const AstNode *s, const bool *holds)
+{
+    int threads = block_threads(r), n = 0, lo[ROLE_MAX_RUNS], hi[ROLE_MAX_RUNS];
+    for (int tid = 0; tid < threads; tid++) {
+        if (!holds[tid] || (tid && holds[tid - 1])) continue;
+        if (n == ROLE_MAX_RUNS) {
+            resolve_unsupported(r, s->cond->loc, "inthreads of more than %d separate groups of threads",
+                                ROLE_MAX_RUNS);
+            return;
+        }
+        lo[n] = hi[n] = tid;
+        while (hi[n] < threads && holds[hi[n]]) hi[n]++;
+        n++;
+    }
+    if (!n)
+        resolve_error(r, s->cond->loc, NULL, "no thread of the block%s satisfies this condition",
+                      r->roles ? " that gets here" : "");
+    int errors = diag_errors(r->diag);
+    for (int i = 0; i < n && diag_errors(r->diag) == errors; i++) role_body(r, s, lo[i], hi[i]);
+}
+
+// inthreads[.async] (condition) S: without .async all threads of the block meet behind it.
+void resolve_inthreads(Resolve *r, const AstNode *s)
+{
+    bool async = s->flags & AST_F_ASYNC;
+    if (!r->at || r->in_apply || r->npar < 2) {
+        resolve_error(r, s->loc, NULL,
+                      r->in_apply ? "inthreads inside an apply"
+                                  : "inthreads can only stand inside a `parallel` of threads");
+        return;
+    }
+    if (async && r->roles) {
+        resolve_error(r, s->loc, "leave out .async", "only the outermost inthreads can be .async");
+        return;
+    }
+    const Expr *cond;
+    bool holds[RESOLVE_MAX_THREADS] = {0};
+    if (!resolve_condition(r, s->cond, &cond) || !check_divergent(r, s->cond) ||
+        !find_threads(r, s, cond, holds))
+        return;
+    role_bodies(r, s, holds);
+    if (!async && !r->roles && resolve_together(r, s->loc, "the barrier behind inthreads", LEVEL_BLOCK))
+        resolve_emit(r, TOP_BARRIER, s->loc)->level = LEVEL_BLOCK;
+}
+
+// What a warpgroup does together needs all of its threads in the role.
+bool resolve_whole_groups(Resolve *r, Loc loc, const char *what)
+{
+    if (!r->roles || !(r->role_lo % 128 || r->role_hi % 128)) return true;
+    resolve_error(r, loc, "widen the condition of inthreads to whole warpgroups",
+                  "%s needs whole warpgroups of 128 threads; this role is the threads %d to %d", what,
+                  r->role_lo, r->role_hi - 1);
+    return false;
+}
