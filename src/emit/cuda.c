@@ -318,7 +318,8 @@ static void declare(Cuda *x, CudaBlock *b, int i)
         if (x->reg[reg].first != i) break;
         if (x->reg[reg].constant >= 0) continue;
         if (declares_itself(x, s, reg)) x->pending = reg;
-        else cu_line(x, "%s;", declaration(x, reg, false));
+        else if (x->fn->regs.at[reg].count > 1) cu_line(x, "%s;", declaration(x, reg, false));
+        else cu_line(x, "%s = 0;", declaration(x, reg, false)); // its value comes later
     }
 }
 
@@ -407,13 +408,20 @@ static bool has_op(const ThreadBlock *b, ThreadOpcode op)
     return false;
 }
 
-// CTAs that one multiprocessor is to hold: the compiler divides the registers by it. setmaxnreg needs
-// the count of registers at entry to be fixed so.
-static int ctas_per_sm(const ThreadFn *f)
+// How many registers a thread may have. CUDA takes either a count or the number of CTAs that share a
+// multiprocessor, not both, and setmaxnreg is ignored without one of them.
+static void print_bounds(const ThreadFn *f, Buf *out)
 {
-    if (f->min_ctas) return f->min_ctas;
-    if (f->maxnreg) return MAX(65536 / ((f->maxnreg + 7) / 8 * 8 * f->threads), 1);
-    return has_op(&f->body, OP_SETMAXNREG_DEC) || has_op(&f->body, OP_SETMAXNREG_INC) ? 1 : 0;
+    int ctas = MAX(f->min_ctas, 1), share = MIN(65536 / (f->threads * ctas), 255) / 8 * 8;
+    bool moves = has_op(&f->body, OP_SETMAXNREG_DEC) || has_op(&f->body, OP_SETMAXNREG_INC);
+    bool follows = share == f->maxnreg && share < 248; // the count that the CTAs leave to each thread
+    if (f->maxnreg && !follows && f->maxnreg <= share) {
+        buf_printf(out, "__maxnreg__(%d) // threads: %d", f->maxnreg, f->threads);
+        return;
+    }
+    buf_printf(out, "__launch_bounds__(%d", f->threads);
+    if (f->min_ctas || f->maxnreg || moves) buf_printf(out, ", %d", ctas);
+    buf_putc(out, ')');
 }
 
 static void print_signature(Cuda *x, Buf *out)
@@ -422,12 +430,10 @@ static void print_signature(Cuda *x, Buf *out)
         [PARAM_PTR] = "void *", [PARAM_S32] = "int32_t ", [PARAM_S64] = "int64_t ",
         [PARAM_F32] = "float ", [PARAM_TMAP] = "const __grid_constant__ CUtensorMap "};
     const ThreadFn *f = x->fn;
-    int ctas = ctas_per_sm(f);
     buf_puts(out, "\nextern \"C\" __global__ void ");
     if (f->cluster > 1) buf_printf(out, "__cluster_dims__(%d, 1, 1) ", f->cluster);
-    buf_printf(out, "__launch_bounds__(%d", f->threads);
-    if (ctas) buf_printf(out, ", %d", ctas);
-    buf_printf(out, ")\n%s(", f->name);
+    print_bounds(f, out);
+    buf_printf(out, "\n%s(", f->name);
     for (int i = 0; i < f->params.n; i++)
         buf_printf(out, "%s\n    %s%s", i ? "," : "", type[f->params.at[i].kind], x->param_name[i]);
     buf_puts(out, ")\n{\n");

@@ -3,10 +3,12 @@
 //   thread_tool print FILE   reads and prints the module
 //   thread_tool check FILE   reads and checks it; prints "clean" or the errors
 //   thread_tool ptx FILE     reads, checks and prints PTX
+//   thread_tool cuda FILE    reads, checks and prints CUDA C++
 //   thread_tool trip FILE    reads, prints, reads again: fails unless both texts are equal
 //
 // With a fourth word the output goes to that file. Errors of the program go to standard error, exit
 // status 2; a file that cannot be read or written is status 1.
+#include "../../src/emit/cuda.h"
 #include "../../src/emit/ptx.h"
 #include "../../src/thread/thread.h"
 
@@ -44,7 +46,7 @@ static bool round_trip(Tool *t, const Buf *first)
 int main(int argc, char **argv)
 {
     if (argc != 3 && argc != 4) {
-        fputs("usage: thread_tool print|check|ptx|trip FILE [OUT]\n", stderr);
+        fputs("usage: thread_tool print|check|ptx|cuda|trip FILE [OUT]\n", stderr);
         return 1;
     }
     Tool t = {.arena = arena_new((size_t)1 << 30)};
@@ -60,7 +62,9 @@ int main(int argc, char **argv)
     ThreadModule *m = thread_read(t.arena, t.exprs, t.diag, t.file, text.s, text.n);
     bool good = m != NULL;
     if (good && strcmp(what, "print") != 0) good = thread_check(m, t.diag);
+    CudaSource source = {.module = m, .path = argv[2], .text = text.s, .text_n = text.n, .entry = "test"};
     if (good && strcmp(what, "ptx") == 0) good = ptx_print(m, NULL, t.diag, &out);
+    else if (good && strcmp(what, "cuda") == 0) good = cuda_print(&source, t.diag, &out);
     else if (good && strcmp(what, "check") == 0) buf_puts(&out, "clean\n");
     else if (good) thread_print(m, &out);
     if (good && strcmp(what, "trip") == 0) good = round_trip(&t, &out);
