@@ -327,7 +327,9 @@ static void run_warps(EmuCta *c)
             else emu_product_any(c);
         }
         if (c->steps > limit) {
-            emu_hazard(w, &c->run->prog->ops[w->pc], -1, HZ_DEADLOCK, NULL, 0,
+            // A warp that is done stands behind the last operation.
+            const EmuOp *op = w->state == WARP_DONE ? NULL : &c->run->prog->ops[w->pc];
+            emu_hazard(w, op, -1, HZ_DEADLOCK, NULL, 0,
                        "more than %lld warp operations in one CTA: a loop that does not end?",
                        (long long)limit);
             c->dead = true;
