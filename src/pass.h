@@ -8,7 +8,7 @@
 #define BATON_PASS_H
 
 #include "ast/ast.h"
-#include "cli/contract.h"
+#include "contract.h"
 #include "thread/thread.h"
 #include "tile/tile.h"
 

@@ -8,7 +8,7 @@
 
 #include "../../rt/rt.h"
 #include "compile.h"
-#include "contract.h"
+#include "../contract.h"
 #include "data.h"
 #include "reference.h"
 

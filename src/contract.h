@@ -15,8 +15,8 @@
 #ifndef BATON_CLI_CONTRACT_H
 #define BATON_CLI_CONTRACT_H
 
-#include "../ast/ast.h"
-#include "../plan/plan.h"
+#include "ast/ast.h"
+#include "plan/plan.h"
 
 typedef struct {
     const char *name; // interned
