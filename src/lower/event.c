@@ -170,7 +170,7 @@ static Operand event_parity(Lower *l, const TileOp *op)
     const TileEvent *t = &l->k->events.at[op->event];
     const Expr *g = expr_bin(l->x, EX_DIV, lower_subst(l, op->order), lower_const(l, t->slots));
     const Expr *p = expr_bin(l->x, EX_MOD, g, lower_const(l, 2));
-    if (t->ready) p = expr_sub(l->x, lower_const(l, 1), p);
+    if (t->ready) p = expr_bin(l->x, EX_XOR, p, lower_const(l, 1));
     return lower_index(l, p);
 }
 

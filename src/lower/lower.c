@@ -155,8 +155,11 @@ int lower_scalar(Lower *l, int scalar)
     if (l->scalar_reg[scalar] >= 0) return l->scalar_reg[scalar];
     const TileScalar *s = &l->k->scalars.at[scalar];
     if (s->name[0] != '%') return l->scalar_reg[scalar] = scalar_param(l, s);
+    i64 lo, hi;
+    expr_range(l->x, expr_var(l->x, s->name), &lo, &hi);
     int reg = lower_new_reg(l, s->name, lower_class(s->type), 1);
     const Expr *e = lower_reg_expr(l, reg);
+    expr_set_range(l->x, e->name, lo, hi); // what is known of the variable holds for its register
     map_put(l->subst, s->name, (void *)(uintptr_t)e);
     vec_push(l->m->arena, &l->mutables, e->name);
     return l->scalar_reg[scalar] = reg;

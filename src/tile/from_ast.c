@@ -334,7 +334,7 @@ static void inner_parallel(Resolve *r, const AstNode *s, int at)
     int mark = scope_push(r);
     split_counter(r, b, o->var, n);
     int per = level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
-    r->par[r->npar++] = (ParLevel){.level = (u8)level, .threads = per};
+    r->par[r->npar++] = (ParLevel){.level = (u8)level, .threads = per, .var = o->var, .count = count};
     TileBlock *saved = r->at;
     r->at = &o->body;
     par_body(r, s, at + 1);
@@ -449,6 +449,7 @@ static void new_kernel(Resolve *r, const AstNode *s)
     r->k = k;
     r->frag_node.n = 0;
     r->uses.n = k->buffers.n;
+    r->event_uses.n = r->products.n = 0;
     r->used_plain = map_new(r->arena);
     for (int i = 0; i < k->buffers.n; i++) resolve_plain(r, k->buffers.at[i].name);
     vec_push(r->arena, &r->fn->kernels, k);
@@ -465,6 +466,7 @@ static void outer_parallel(Resolve *r, const AstNode *s)
         r->par[0] = (ParLevel){.level = LEVEL_BLOCK};
         r->npar = 1;
         r->at = &r->k->body;
+        r->roles = 0;
         par_body(r, s, 1);
         r->at = NULL;
         r->npar = 0;
@@ -487,6 +489,8 @@ void resolve_parallel(Resolve *r, const AstNode *s)
     }
     if (r->in_apply)
         resolve_error(r, s->loc, NULL, "a parallel inside an apply");
+    else if (r->roles)
+        resolve_unsupported(r, s->loc, "parallel inside inthreads");
     else if (s->flags & AST_F_ASYNC || s->name)
         resolve_error(r, s->loc, "only the outermost parallel is launched",
                       "an inner parallel cannot be .async or have a stream");
@@ -510,6 +514,7 @@ static void walk(Resolve *r, const AstNode *fn)
     r->used_plain = map_new(r->arena);
     r->mutables = map_new(r->arena);
     r->var_level = map_new(r->arena);
+    r->last_set = map_new(r->arena);
     r->const_params = map_new(r->arena);
     if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))
         resolve_unsupported(r, fn->type->loc, "functions that return a value");

@@ -285,7 +285,8 @@ static void operation(Partial *p, const TileOp *o)
     switch (o->op) {
     case TOP_FOR: loop(p, o); return;
     case TOP_IF: branch(p, o); return;
-    case TOP_PAR: walk(p, &o->body); return;
+    case TOP_PAR:
+    case TOP_ROLE: walk(p, &o->body); return;
     case TOP_APPLY:
         p->apply = o;
         for (int i = 0; i < p->k->scalars.n; i++) p->scalar[i] = KIND_WHOLE;

@@ -4,7 +4,8 @@
 //   resolve_expr.c    scalar expressions, types, conversions       resolve_math.c   arithmetic,
 //   folding resolve_view.c    shapes and views                             resolve_stmt.c
 //   statements, loops resolve_copy.c    transfers and futures                        resolve_frag.c
-//   fragments, products
+//   fragments, products                      resolve_event.c  events and operation futures
+//   resolve_role.c    inthreads
 //
 // A function is walked twice: the first walk only finds the shapes of accumulators that are
 // declared without one (`acc = mma.fill.f32 0.0f`); its messages and its output are dropped.
@@ -28,7 +29,8 @@ typedef enum {
     VAL_VIEW,   // a tile in memory
     VAL_ARRAY,  // an array of shared buffers, not yet indexed: `buffer`
     VAL_FRAG,   // a fragment, or (slot < 0) an array of them
-    VAL_OTHER,  // known to the language, unusable here: event, stream; `what` names it
+    VAL_EVENT,  // `event`
+    VAL_OTHER,  // known to the language, unusable here: stream; `what` names it
 } ValueKind;
 
 typedef struct {
@@ -50,6 +52,7 @@ typedef struct {
     TileView view;
     int buffer, count[2], ncount; // VAL_ARRAY: extents of the array
     int frag, slot;
+    int event; // VAL_EVENT
     const char *what;
 } Value;
 
@@ -59,22 +62,33 @@ struct Symbol {
     Symbol *hidden; // symbol of the same name further out
     int depth;      // of its scope
     int loop_depth; // loops around its declaration
+    int roles;      // inthreads around it
     Loc loc;
     Value value;
     bool mutable;
     int scalar;    // index of its TileScalar, -1
     bool with_var; // of `with`: a foreach may iterate it
-    // data futures
+    // futures of copies and of products
     bool is_future, async, waited, blamed;
     int future;
-}; // `waited` also becomes true where a wait was refused
+    TileOp *op;            // the asynchronous operation ...
+    TileBlock *block;      // ... where it stands ...
+    int serial;            // ... and when it was emitted
+    const char *published; // the event that `trigger .. after` gave the copy to, or NULL
+}; // `waited` also becomes true where a wait was refused, and when a copy is published
 
 typedef struct { // an enclosing `parallel` inside the kernel, or its block level
     u8 level;    // TileLevel
     int threads; // of one instance
     int inner;   // thread product of its inner parallels, 0: none seen yet
     Loc inner_loc;
+    const char *var; // NULL: block level
+    int count;       // instances inside the level around it
 } ParLevel;
+
+typedef struct { // how the kernel uses an event
+    bool waited, completed;
+} EventUse;
 
 typedef struct { // what the first walk found for an accumulator
     i64 rows, cols;
@@ -112,6 +126,11 @@ struct Resolve {
     int control;     // innermost level that an enclosing condition or loop bound depends on
     Loc control_loc;
     VEC(BufferUse) uses; // per buffer of the kernel
+    VEC(EventUse) event_uses;  // per event of the kernel
+    VEC(Symbol *) products;    // asynchronous ones that were not waited for, in order of issue
+    int serial;                // operations emitted so far
+    Map *last_set;             // '%' names -> serial of the last operation that set them
+    int roles, role_lo, role_hi; // enclosing inthreads; threads of the innermost one
 
     ParLevel par[RESOLVE_MAX_PAR];
     int npar;
@@ -146,6 +165,7 @@ void resolve_type_range(Resolve *r, const char *var, DType type);
 bool resolve_uses_mutable(const Resolve *r, const Expr *e);
 int resolve_expr_level(const Resolve *r, const Expr *e); // innermost TileLevel that e depends on
 int resolve_tree_level(const Resolve *r, const TExpr *x);
+void resolve_raise(Resolve *r, const char *var, int level); // var depends on that level from now on
 // What all threads of a level do together must not stand under a condition of a deeper level.
 bool resolve_together(Resolve *r, Loc loc, const char *what, int level);
 bool resolve_host_only(const Resolve *r, const Expr *e); // only plan symbols
@@ -159,7 +179,9 @@ const TExpr *value_tree(Resolve *r, const Value *v, Loc loc); // any scalar as a
 // Integer as an Expr that does not change later (a run-time value goes to a scalar first); NULL
 // after an error. `what` names its role in messages ("a bound of foreach").
 const Expr *resolve_index(Resolve *r, const AstNode *e, const char *what);
+void resolve_keep_range(Resolve *r, int scalar, const Expr *e); // it is set once, to e
 const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc);
+bool value_is_integer(const Value *v);
 const Expr *value_to_index(Resolve *r, Value v, Loc loc, const char *what);
 bool resolve_const(Resolve *r, const AstNode *e, const char *what, i64 lo, i64 hi, i64 *out);
 Value resolve_convert(Resolve *r, Value v, DType to, Loc loc); // implicit conversion
@@ -191,6 +213,7 @@ void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
 void resolve_stmt(Resolve *r, const AstNode *s);
 void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v);
 void resolve_buffer_decl(Resolve *r, const AstNode *s);
+void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc); // s++ or s--
 
 // ---- resolve_copy.c
 void resolve_copy(Resolve *r, const AstNode *s);
@@ -205,6 +228,21 @@ void resolve_apply(Resolve *r, const AstNode *s);
 void resolve_reduce(Resolve *r, const AstNode *s);
 void resolve_frag_copy(Resolve *r, const AstNode *s);
 bool frag_element(Resolve *r, const Value *frag, const AstNode *at, u8 *which);
+
+// ---- resolve_event.c
+void resolve_event_decl(Resolve *r, const AstNode *s);
+void resolve_trigger(Resolve *r, const AstNode *s);
+bool resolve_event_wait(Resolve *r, const AstNode *ref); // false: ref names no event
+void resolve_event_end(Resolve *r, const Symbol *s);     // its scope ends
+void product_issue(Resolve *r, Symbol *f, TileOp *o);
+void product_done(Resolve *r, const Symbol *f);
+// An error when a product in flight writes the fragment, or reads it and `write`.
+bool product_free(Resolve *r, int frag, int slot, bool write, Loc loc);
+bool product_free_acc(Resolve *r, int frag, int slot, Loc loc); // as the accumulator of a product
+
+// ---- resolve_role.c
+void resolve_inthreads(Resolve *r, const AstNode *s);
+bool resolve_whole_groups(Resolve *r, Loc loc, const char *what); // the role is whole warpgroups
 
 // ---- from_ast.c
 void resolve_parallel(Resolve *r, const AstNode *s); // inside a kernel

@@ -297,6 +297,10 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
         return false;
     }
     if (!resolve_together(r, s->loc, "a transfer", LEVEL_BLOCK)) return false;
+    if (r->roles && !t->tma) {
+        resolve_unsupported(r, s->loc, "dma.copy inside inthreads; tma.load and tma.copy are");
+        return false;
+    }
     if (t->async && !s->name) {
         resolve_error(r, s->loc, "write `f = tma.load.async ...; wait f;`",
                       "an asynchronous copy needs a name to wait for");
@@ -338,6 +342,9 @@ void resolve_copy(Resolve *r, const AstNode *s)
     if (!f) return;
     f->is_future = true;
     f->async = t.async;
+    f->op = o;
+    f->block = r->at;
+    f->serial = r->serial;
     if (!t.async) return;
     o->future = f->future = r->k->futures.n;
     vec_push(r->arena, &r->k->futures, resolve_plain(r, s->name));
@@ -349,7 +356,7 @@ void resolve_copy(Resolve *r, const AstNode *s)
 // wait f: f is asynchronous, was not waited for, and starts as often as the wait stands.
 static void wait_one(Resolve *r, const AstNode *ref)
 {
-    if (ref->kind == AST_ERROR) return;
+    if (ref->kind == AST_ERROR || resolve_event_wait(r, ref)) return;
     const AstNode *base = ref;
     while (base->kind == AST_INDEX || base->kind == AST_AT) base = base->value;
     Symbol *s = base->kind == AST_NAME ? scope_find(r, base->name) : NULL;
@@ -371,6 +378,12 @@ static void wait_one(Resolve *r, const AstNode *ref)
                       "the copy '%s' is not asynchronous; there is nothing to wait for", s->name);
         return;
     }
+    if (s->published) {
+        resolve_error(r, ref->loc, arena_printf(r->arena, "wait for '%s'", s->published),
+                      "the copy '%s' completes the event '%s'; it cannot be waited for itself",
+                      s->name, s->published);
+        return;
+    }
     if (s->waited) {
         resolve_error(r, ref->loc, NULL, "'%s' is waited for a second time", s->name);
         return;
@@ -382,7 +395,14 @@ static void wait_one(Resolve *r, const AstNode *ref)
         return;
     }
     s->waited = true;
-    if (!resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK)) return;
+    bool product = s->op->op == TOP_MMA;
+    if (product) product_done(r, s);
+    if (r->roles > s->roles) {
+        resolve_error(r, ref->loc, "wait where it starts, or hand it over with an event",
+                      "'%s' starts outside of this inthreads", s->name);
+        return;
+    }
+    if (!resolve_together(r, ref->loc, "a wait", product ? LEVEL_GROUP4 : LEVEL_BLOCK)) return;
     TileOp *o = resolve_emit(r, TOP_WAIT, ref->loc);
     o->future = s->future;
 }

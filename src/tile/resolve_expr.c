@@ -52,6 +52,7 @@ const char *value_describe(Resolve *r, const Value *v)
     case VAL_VIEW: return arena_printf(r->arena, "a tile (%s)", view_text(r, v));
     case VAL_ARRAY: return "an array of buffers without an index";
     case VAL_FRAG: return v->slot < 0 ? "an array of fragments without an index" : "a fragment";
+    case VAL_EVENT: return "an event";
     case VAL_OTHER: return v->what;
     default: return "nothing";
     }
@@ -201,6 +202,15 @@ static DType index_type(Resolve *r, const Expr *e)
     return expr_range(r->x, e, &lo, &hi) && !fits(DT_S32, lo, hi) ? DT_S64 : DT_S32;
 }
 
+// A scalar that is set in one place keeps the range of what it is set to.
+void resolve_keep_range(Resolve *r, int scalar, const Expr *e)
+{
+    const TileScalar *s = &r->k->scalars.at[scalar];
+    i64 lo, hi;
+    if (expr_range(r->x, e, &lo, &hi) && fits(s->type, lo, hi))
+        expr_set_range(r->x, s->name, lo, hi);
+}
+
 // An expression of mutable variables as of now: the value moves to a scalar that nobody else sets.
 const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc)
 {
@@ -209,7 +219,13 @@ const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc)
     int s = resolve_new_scalar(r, name, t, loc);
     Value v = value_index(r, e, t);
     resolve_set(r, s, value_tree(r, &v, loc), loc);
+    resolve_keep_range(r, s, e);
     return expr_var(r->x, r->k->scalars.at[s].name);
+}
+
+bool value_is_integer(const Value *v)
+{
+    return v->kind == VAL_SCALAR && !dtype_is_float(v->type) && v->type != DT_BOOL;
 }
 
 // Integers that come from memory or from bits become a scalar, so that they can be part of shapes,
@@ -217,7 +233,7 @@ const Expr *resolve_freeze(Resolve *r, const Expr *e, const char *name, Loc loc)
 const Expr *value_to_index(Resolve *r, Value v, Loc loc, const char *what)
 {
     if (v.kind == VAL_NONE) return NULL;
-    if (v.kind != VAL_SCALAR || dtype_is_float(v.type) || v.type == DT_BOOL) {
+    if (!value_is_integer(&v)) {
         resolve_error(r, loc, NULL, "%s must be an integer, found %s", what, value_describe(r, &v));
         return NULL;
     }

@@ -17,7 +17,8 @@ static bool need_group4(Resolve *r, Loc loc, const char *what)
         resolve_error(r, loc, NULL, "%s can only stand inside `parallel`", what);
         return false;
     }
-    if (resolve_group4(r) >= 0) return resolve_together(r, loc, what, LEVEL_GROUP4);
+    if (resolve_group4(r) >= 0)
+        return resolve_whole_groups(r, loc, what) && resolve_together(r, loc, what, LEVEL_GROUP4);
     resolve_error(r, loc, "enclose it in `parallel g by 1 : group-4`",
                   "%s needs a warpgroup of 128 threads", what);
     return false;
@@ -45,7 +46,7 @@ static void define_frag(Resolve *r, const char *name, Loc loc, int frag)
 static void emit_fill(Resolve *r, int frag, int slot, Value v, Loc loc)
 {
     v = resolve_convert(r, v, r->k->frags.at[frag].type, loc);
-    if (v.kind == VAL_NONE) return;
+    if (v.kind == VAL_NONE || !product_free(r, frag, slot, true, loc)) return;
     TileOp *o = resolve_emit(r, TOP_FILL, loc);
     o->frag = frag;
     o->frag_slot = slot;
@@ -301,6 +302,9 @@ void resolve_reduce(Resolve *r, const AstNode *s)
         resolve_unsupported(r, s->list.at[0]->loc, "%s of %s", name, dtype_name[d->type]);
         return;
     }
+    if (!product_free(r, dst.frag, dst.slot, true, s->list.at[0]->loc) ||
+        (!all && !product_free(r, src.frag, src.slot, false, s->list.at[1]->loc)))
+        return;
     TileOp *o = resolve_emit(r, TOP_REDUCE, s->loc);
     TileReduce kind = all ? REDUCE_ALL_SUM : s->op == AST_OP_MAX ? REDUCE_MAX : REDUCE_SUM;
     o->frag = dst.frag;
@@ -332,6 +336,9 @@ void resolve_frag_copy(Resolve *r, const AstNode *s)
                       r->in_apply ? " inside an apply" : "; equal shapes and types are required");
         return;
     }
+    if (!product_free(r, dst.frag, dst.slot, true, s->list.at[0]->loc) ||
+        !product_free(r, src.frag, src.slot, false, s->list.at[1]->loc))
+        return;
     TileOp *o = resolve_emit(r, TOP_FCOPY, s->loc);
     o->frag = dst.frag;
     o->frag_slot = dst.slot;
@@ -490,12 +497,13 @@ static bool check_product(Resolve *r, const AstNode *s, const TileFrag *acc, con
 // says that the operand is given transposed.
 static void mma_multiply(Resolve *r, const AstNode *s)
 {
-    if (s->flags & AST_F_ASYNC && s->name) scope_add(r, s->name, s->loc, value_none());
+    bool async = s->flags & AST_F_ASYNC;
+    Symbol *future = async && s->name ? scope_add(r, s->name, s->loc, value_none()) : NULL;
     static const struct {
         u32 flag;
         const char *name;
     } later[] = {
-        {AST_F_ASYNC, "mma .async"}, {AST_F_SCALE, "mma .scale"}, {AST_F_SPARSE, "mma .sp"}};
+        {AST_F_SCALE, "mma .scale"}, {AST_F_SPARSE, "mma .sp"}};
     for (int i = 0; i < COUNT(later); i++) {
         if (!(s->flags & later[i].flag)) continue;
         resolve_unsupported(r, s->loc, "%s", later[i].name);
@@ -534,11 +542,21 @@ static void mma_multiply(Resolve *r, const AstNode *s)
         f->dim[0] = m;
         f->dim[1] = n;
     }
+    if ((a.frag >= 0 && !product_free(r, a.frag, a.frag_slot, false, sa.e->loc)) ||
+        !product_free_acc(r, acc.frag, acc.slot, s->target->loc))
+        return;
     TileOp *o = resolve_emit(r, TOP_MMA, s->loc);
     o->frag = acc.frag;
     o->frag_slot = acc.slot;
     o->a = a;
     o->b = b;
+    if (future) {
+        future->value = (Value){.kind = VAL_OTHER, .what = "a product in flight"};
+        product_issue(r, future, o);
+    } else if (async) {
+        resolve_error(r, s->loc, "write `f = mma.row.row.async ...; wait f;`",
+                      "an asynchronous product needs a name to wait for");
+    }
 }
 
 // .mask acc, dst, rows[, cols]: rows and columns from there on are not written.
@@ -589,6 +607,7 @@ static void mma_store(Resolve *r, const AstNode *s)
         return;
     }
     if (s->flags & AST_F_MASK && !mask_store(r, s, &dst.view)) return;
+    if (!product_free(r, acc.frag, acc.slot, false, s->value->loc)) return;
     resolve_pending(r, &dst.view, s->target->loc);
     view_used(r, &dst.view, true, s->target->loc);
     TileOp *o = resolve_emit(r, TOP_MMA_STORE, s->loc);
@@ -644,7 +663,7 @@ static void mma_load(Resolve *r, const AstNode *s)
     }
     f.type = src.type;
     resolve_pending(r, &src.view, s->value->loc);
-    if (!load_target(r, s, &f, &frag, &slot)) return;
+    if (!load_target(r, s, &f, &frag, &slot) || !product_free(r, frag, slot, true, s->loc)) return;
     TileOp *apply = resolve_emit(r, TOP_APPLY, s->loc);
     apply->frag = frag;
     apply->frag_slot = slot;

@@ -148,15 +148,54 @@ static void bind_constants(Resolve *r, int lo, int hi)
 }
 
 // Variables from outside that the role set differ between its threads and the others from here on.
-static void raise_outer(Resolve *r, int start, int lo, int hi)
+static bool raise_outer(Resolve *r, int start, int lo, int hi)
 {
+    bool any = false;
     for (int i = 0; i < r->symbols.n; i++) {
         const Symbol *s = r->symbols.at[i];
         if (s->scalar < 0) continue;
         const char *name = r->k->scalars.at[s->scalar].name;
         if ((intptr_t)map_get(r->last_set, name) <= start) continue;
         resolve_raise(r, name, lo % 128 || hi % 128 ? LEVEL_THREAD : LEVEL_GROUP4);
+        any = true;
     }
+    return any;
+}
+
+// What one warp can do for the role: waits for events, and loads and stores that one lane issues.
+static bool one_warp_does(const Resolve *r, const TileBlock *b, bool *loads)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *o = b->at[i];
+        bool ok = o->op == TOP_EVENT_WAIT || o->op == TOP_SET || o->op == TOP_FOR || o->op == TOP_IF ||
+                  (o->op == TOP_TRIGGER && !r->k->events.at[o->event].count) ||
+                  (o->op == TOP_COPY && o->event >= 0);
+        if (!ok || !one_warp_does(r, &o->body, loads) || !one_warp_does(r, &o->other, loads))
+            return false;
+        *loads |= o->op == TOP_COPY;
+    }
+    return true;
+}
+
+// A role that only brings data: its first warp waits and issues, the others are done. If all waited,
+// a slow one of those that issue nothing could fall behind by more generations than a barrier tells
+// apart, since nobody waits for it.
+static void narrow_role(Resolve *r, TileOp *role, int lo, int hi)
+{
+    TileBlock work = {0};
+    bool loads = false;
+    int first = 0;
+    while (first < role->body.n && role->body.at[first]->op == TOP_SETREG) first++;
+    for (int i = first; i < role->body.n; i++) vec_push(r->arena, &work, role->body.at[i]);
+    if (lo % 32 || hi - lo <= 32 || !one_warp_does(r, &work, &loads) || !loads) return;
+    role->body.n = first;
+    TileBlock *saved = r->at;
+    r->at = &role->body;
+    TileOp *inner = resolve_emit(r, TOP_ROLE, role->loc);
+    r->at = saved;
+    inner->lo = expr_const(r->x, lo);
+    inner->hi = expr_const(r->x, lo + 32);
+    inner->body = work;
 }
 
 static void role_body(Resolve *r, const AstNode *s, int lo, int hi)
@@ -178,7 +217,7 @@ static void role_body(Resolve *r, const AstNode *s, int lo, int hi)
     r->role_hi = outer_hi;
     r->at = saved;
     scope_pop(r, mark);
-    if (!all) raise_outer(r, start, lo, hi);
+    if (!all && !raise_outer(r, start, lo, hi)) narrow_role(r, o, lo, hi);
 }
 
 // One ROLE for each run of neighbouring threads.

@@ -14,9 +14,14 @@ int scope_push(Resolve *r)
 static void check_future(Resolve *r, Symbol *s)
 {
     if (!s->is_future || !s->async || s->waited) return;
-    resolve_error(r, s->loc, "write `wait` with its name where its data is needed",
-                  "the asynchronous copy '%s' is never waited for", s->name);
-    s->blamed = true;
+    bool product = s->op && s->op->op == TOP_MMA;
+    resolve_error(r, s->loc,
+                  product ? "write `wait` with its name before its result is used"
+                          : "write `wait` with its name where its data is needed",
+                  "the asynchronous %s '%s' is never waited for", product ? "product" : "copy",
+                  s->name);
+    s->blamed = s->waited = true;
+    product_done(r, s);
 }
 
 // Closes a block: its names become invisible, its futures must have been waited for.
@@ -25,6 +30,7 @@ void scope_pop(Resolve *r, int mark)
     while (r->symbols.n > mark) {
         Symbol *s = r->symbols.at[--r->symbols.n];
         check_future(r, s);
+        if (s->value.kind == VAL_EVENT) resolve_event_end(r, s);
         map_put(r->names, s->name, s->hidden);
     }
     r->depth--;
@@ -56,6 +62,7 @@ Symbol *scope_add(Resolve *r, const char *name, Loc loc, Value v)
                   .hidden = hidden,
                   .depth = r->depth,
                   .loop_depth = r->loop_depth,
+                  .roles = r->roles,
                   .loc = loc,
                   .value = v,
                   .scalar = -1,
@@ -97,6 +104,7 @@ TileOp *resolve_emit(Resolve *r, TileOpcode op, Loc loc)
     o->frag = o->frag2 = o->scalar = o->future = o->event = o->a.frag = o->b.frag = -1;
     o->dst.buffer = o->src.buffer = o->elem.buffer = -1;
     o->a.view.buffer = o->b.view.buffer = -1;
+    r->serial++;
     if (r->at) vec_push(r->arena, r->at, o);
     return o;
 }
@@ -110,7 +118,7 @@ int resolve_new_scalar(Resolve *r, const char *name, DType type, Loc loc)
 }
 
 // Levels of variables only rise: a variable that once depended on the thread stays suspect.
-static void raise_level(Resolve *r, const char *var, int level)
+void resolve_raise(Resolve *r, const char *var, int level)
 {
     intptr_t old = (intptr_t)map_get(r->var_level, var);
     map_put(r->var_level, var, (void *)MAX(old, (intptr_t)level + 1));
@@ -122,8 +130,9 @@ void resolve_set(Resolve *r, int scalar, const TExpr *value, Loc loc)
     TileOp *o = resolve_emit(r, TOP_SET, loc);
     o->scalar = scalar;
     o->value = value;
+    map_put(r->last_set, r->k->scalars.at[scalar].name, (void *)(intptr_t)r->serial);
     int level = resolve_tree_level(r, value);
-    raise_level(r, r->k->scalars.at[scalar].name, MAX(level, r->control));
+    resolve_raise(r, r->k->scalars.at[scalar].name, MAX(level, r->control));
 }
 
 // A variable of an integer type cannot leave the range of its type. 64-bit types are left open.

@@ -58,6 +58,7 @@ static Value keep_scalar(Resolve *r, Value v, const char *name, Loc loc)
         return v;
     int s = resolve_new_scalar(r, name, v.type, loc);
     emit_set(r, s, &v, loc);
+    if (v.index && v.type != DT_BOOL) resolve_keep_range(r, s, v.index);
     return scalar_read(r, s, loc);
 }
 
@@ -389,23 +390,27 @@ static void assign(Resolve *r, const AstNode *s)
 
 // ---- expressions as statements -----------------------------------------------------------------
 
+void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc)
+{
+    Value one = value_index(r, expr_const(r->x, 1), DT_S32);
+    Value v = math_binary(r, plus ? AST_OP_ADD : AST_OP_SUB, s->value, one, loc);
+    v = resolve_convert(r, v, r->k->scalars.at[s->scalar].type, loc);
+    if (v.kind != VAL_NONE) emit_set(r, s->scalar, &v, loc);
+}
+
 // x++ and its kin as statements.
 static void increment(Resolve *r, const AstNode *e)
 {
     const AstNode *name = e->value;
-    bool plus = e->op == AST_OP_PREINC || e->op == AST_OP_POSTINC;
-    Symbol *sym = name && name->kind == AST_NAME ? scope_find(r, name->name) : NULL;
-    if (!sym || !sym->mutable) {
-        Value v = resolve_expr(r, name);
-        if (v.kind != VAL_NONE)
-            resolve_error(r, e->loc, "declare it `mutable`", "'%s' needs a mutable variable",
-                          ast_op_text(e->op));
+    const Symbol *s = name && name->kind == AST_NAME ? scope_find(r, name->name) : NULL;
+    if (s && s->mutable) {
+        resolve_step(r, s, e->op == AST_OP_PREINC || e->op == AST_OP_POSTINC, e->loc);
         return;
     }
-    Value one = value_index(r, expr_const(r->x, 1), DT_S32);
-    Value v = math_binary(r, plus ? AST_OP_ADD : AST_OP_SUB, sym->value, one, e->loc);
-    v = resolve_convert(r, v, r->k->scalars.at[sym->scalar].type, e->loc);
-    if (v.kind != VAL_NONE) emit_set(r, sym->scalar, &v, e->loc);
+    Value v = resolve_expr(r, name);
+    if (v.kind != VAL_NONE)
+        resolve_error(r, e->loc, "declare it `mutable`", "'%s' needs a mutable variable",
+                      ast_op_text(e->op));
 }
 
 // Register hand-over; any other call is an expression without use.
@@ -434,6 +439,9 @@ static void call_statement(Resolve *r, const AstNode *e)
                       "the register count is %lld; a multiple of 8 is required", (long long)n);
         return;
     }
+    if (!resolve_whole_groups(r, e->loc, "setreg") ||
+        !resolve_together(r, e->loc, "setreg", LEVEL_GROUP4))
+        return;
     TileOp *o = resolve_emit(r, TOP_SETREG, e->loc);
     o->imm = is_inc ? n : -n;
 }
@@ -767,6 +775,11 @@ static void sync_statement(Resolve *r, const AstNode *s)
                 : s->level == AST_LEVEL_GROUP ? LEVEL_WARP
                                               : LEVEL_BLOCK;
     if (s->level == AST_LEVEL_THREAD) return; // a thread always agrees with itself
+    if (r->roles && level == LEVEL_BLOCK) {
+        resolve_error(r, s->loc, "hand over with events, or use `sync.barrier : group-4`",
+                      "a barrier of the whole block inside inthreads");
+        return;
+    }
     if (level == LEVEL_GROUP4 && resolve_group4(r) < 0) {
         resolve_error(r, s->loc, NULL, "a barrier of a warpgroup outside of `: group-4`");
         return;
@@ -799,11 +812,8 @@ static void assertion(Resolve *r, const AstNode *s)
 static const char *later_statement(const AstNode *s)
 {
     switch (s->kind) {
-    case AST_EVENT_DECL: return "events";
-    case AST_TRIGGER: return "trigger";
     case AST_SWAP: return "swap";
     case AST_ROTATE: return "rotate";
-    case AST_INTHREADS: return "inthreads";
     case AST_WHILE: return "while";
     case AST_BREAK: return "break";
     case AST_CONTINUE: return "continue";
@@ -832,7 +842,6 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     const char *later = later_statement(s);
     if (later) {
         resolve_unsupported(r, s->loc, "%s", later);
-        if (s->kind == AST_EVENT_DECL) scope_add(r, s->name, s->loc, value_none());
         return;
     }
     switch (s->kind) {
@@ -852,6 +861,9 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_ALL_REDUCE: resolve_reduce(r, s); break;
     case AST_COPY: resolve_frag_copy(r, s); break;
     case AST_WAIT: resolve_wait(r, s); break;
+    case AST_EVENT_DECL: resolve_event_decl(r, s); break;
+    case AST_TRIGGER: resolve_trigger(r, s); break;
+    case AST_INTHREADS: resolve_inthreads(r, s); break;
     case AST_PARALLEL: resolve_parallel(r, s); break;
     case AST_WITH: with_statement(r, s); break;
     case AST_FOREACH: foreach_statement(r, s); break;

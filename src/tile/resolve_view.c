@@ -327,8 +327,9 @@ Value resolve_index_of(Resolve *r, const AstNode *e)
     Value v = resolve_expr(r, e->value);
     if (v.kind == VAL_NONE || !e->list.n) return value_none();
     if (v.kind == VAL_LIST && v.shape) return index_shape(r, e, v);
-    if (v.kind == VAL_OTHER) {
-        resolve_unsupported(r, e->loc, "%s", v.what);
+    if (v.kind == VAL_EVENT) {
+        resolve_error(r, e->loc, "events stand in `wait` and `trigger`",
+                      "an event has no value");
         return value_none();
     }
     if (e->list.n != 1) {
@@ -450,13 +451,10 @@ Value resolve_element(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
     if (v.kind == VAL_NONE) return v;
-    if (v.kind == VAL_OTHER) {
-        resolve_unsupported(r, e->loc, "%s", v.what);
-        return value_none();
-    }
     if (v.kind == VAL_FRAG && v.slot >= 0) {
         u8 at[2];
-        if (!frag_element(r, &v, e, at)) return value_none();
+        if (!frag_element(r, &v, e, at) || !product_free(r, v.frag, v.slot, r->is_target, e->loc))
+            return value_none();
         TExpr *x = ARENA_NEW(r->arena, TExpr);
         *x = (TExpr){.kind = TX_FRAG,
                      .type = v.type,
