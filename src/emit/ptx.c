@@ -85,7 +85,7 @@ PtxText ptx_address(Ptx *x, const Operand *o)
     PtxText t, base = ptx_element(x, &o[0], 0);
     i64 offset = affine_value(x, &o[1]);
     int n = (int)strlen(base.s);
-    if (offset) snprintf(t.s, sizeof t.s, "[%.*s%+lld]", MIN(n, 40), base.s, (long long)offset);
+    if (offset) snprintf(t.s, sizeof t.s, "[%.*s+%lld]", MIN(n, 40), base.s, (long long)offset);
     else snprintf(t.s, sizeof t.s, "[%.*s]", MIN(n, 60), base.s);
     return t;
 }
