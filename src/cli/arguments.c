@@ -23,7 +23,7 @@ static int find_symbol(const Plan *p, const char *name)
 
 static int find_param(const Plan *p, const char *name)
 {
-    for (int i = 0; i < p->params.n; i++)
+    for (int i = 0; i < plan_arguments(p); i++)
         if (strcmp(p->params.at[i].name, name) == 0) return i;
     return -1;
 }
@@ -32,7 +32,7 @@ static int find_param(const Plan *p, const char *name)
 static const char *known_names(Run *r, bool symbols, const char *word, const char **meant)
 {
     const Plan *p = r->plan;
-    int n = symbols ? p->symbols.n : p->params.n;
+    int n = symbols ? p->symbols.n : r->narrays;
     const char **name = ARENA_ARRAY(r->arena, const char *, n + 1);
     Buf all = {0};
     for (int i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ static void sizes_from_words(Run *r, Source *src)
 
 static void sizes_from_files(Run *r, Source *src)
 {
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         const PlanParam *p = a->param;
         if (!a->has_spec || a->spec.kind != DATA_FILE || p->kind != PLAN_TENSOR) continue;
@@ -111,7 +111,7 @@ static void sizes_from_files(Run *r, Source *src)
 static const char *places_of(Run *r, const char *name)
 {
     Buf b = {0};
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const PlanParam *p = &r->plan->params.at[i];
         for (int d = 0; d < p->rank && p->kind == PLAN_TENSOR; d++)
             if (expr_uses(p->dim[d], name))
@@ -246,7 +246,7 @@ static void take_specs(Run *r)
         else
             set_spec(r, &r->array[k], s->text, "--arg", label);
     }
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
         if (a->has_spec || !a->param->in) continue;
         const char *text = r->contract ? contract_input(r->contract, a->param->name) : NULL;
@@ -262,10 +262,10 @@ static void take_specs(Run *r)
 bool run_bind_sizes(Run *r)
 {
     const Plan *p = r->plan;
-    r->array = ARENA_ARRAY(r->arena, RunArray, p->params.n + 1);
+    r->array = ARENA_ARRAY(r->arena, RunArray, r->narrays + 1);
     r->symbol = ARENA_ARRAY(r->arena, i64, p->symbols.n + 1);
     Source *src = ARENA_ARRAY(r->arena, Source, p->symbols.n + 1);
-    for (int i = 0; i < p->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         r->array[i].param = &p->params.at[i];
         r->array[i].value.type = p->params.at[i].type;
     }
@@ -273,7 +273,7 @@ bool run_bind_sizes(Run *r)
     sizes_from_words(r, src);
     sizes_from_files(r, src);
     // A scalar given by --arg is a symbol's value too.
-    for (int i = 0; i < p->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         int k = a->param->kind == PLAN_SCALAR ? find_symbol(p, a->param->name) : -1;
         if (k >= 0 && a->has_spec && a->spec.kind == DATA_CONSTANT && a->spec.a == (double)(i64)a->spec.a)
@@ -283,7 +283,7 @@ bool run_bind_sizes(Run *r)
     fill_missing(r, src);
     if (diag_errors(r->diag)) return false;
     bool ok = true;
-    for (int i = 0; i < p->params.n; i++)
+    for (int i = 0; i < r->narrays; i++)
         ok = (p->params.at[i].kind == PLAN_TENSOR ? bind_tensor(r, i) : bind_scalar(r, i)) && ok;
     return ok;
 }
@@ -316,7 +316,7 @@ static double memory_limit(void)
 static bool fits_memory(Run *r)
 {
     double need = 0, have = memory_limit();
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         need += (double)a->bytes * (2 + a->param->out + (a->param->out && r->options->seeds > 1));
     }
@@ -329,7 +329,7 @@ static bool fits_memory(Run *r)
 bool run_fill_arrays(Run *r)
 {
     if (!fits_memory(r)) return false;
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
         const PlanParam *p = a->param;
         if (p->kind != PLAN_TENSOR) continue;
@@ -353,7 +353,7 @@ bool run_fill_arrays(Run *r)
 
 void run_free_arrays(Run *r)
 {
-    for (int i = 0; r->array && i < r->plan->params.n; i++) {
+    for (int i = 0; r->array && i < r->narrays; i++) {
         free(r->array[i].block);
         free(r->array[i].result);
         free(r->array[i].first);

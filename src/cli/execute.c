@@ -72,7 +72,7 @@ static bool is_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emu
 // ---- memory --------------------------------------------------------------------------------------
 static int make_device_arrays(Run *r, RtError *e)
 {
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
         if (a->param->kind != PLAN_TENSOR) continue;
         void *at;
@@ -86,7 +86,7 @@ static int make_device_arrays(Run *r, RtError *e)
 
 static int copy_arrays_in(Run *r, RtError *e)
 {
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
         if (!a->device) continue;
         if (r->device->ops->copy_in(r->device, a->device, a->block,
@@ -108,7 +108,7 @@ static i64 guard_damage(const u8 *before, const u8 *after)
 
 static int copy_arrays_out(Run *r, RtError *e)
 {
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
         u8 edge[2][RUN_GUARD];
         const u8 *before = edge[0], *after = edge[1];
@@ -183,7 +183,7 @@ static void collect_hazards(Run *r, i64 schedule)
 // The same data under other schedules must give the same bits.
 static void compare_schedules(Run *r, i64 schedule)
 {
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
         if (!a->first) continue;
         if (schedule == 0)
@@ -225,8 +225,8 @@ int run_execute(Run *r)
     int status = load(r, &e);
     if (status == EXIT_RIGHT) status = make_device_arrays(r, &e);
     if (status != EXIT_RIGHT) return status;
-    PlanValue *values = ARENA_ARRAY(r->arena, PlanValue, r->plan->params.n + 1);
-    for (int i = 0; i < r->plan->params.n; i++) values[i] = r->array[i].value;
+    PlanValue *values = ARENA_ARRAY(r->arena, PlanValue, r->narrays + 1);
+    for (int i = 0; i < r->narrays; i++) values[i] = r->array[i].value;
     if (rt_prepare(r->arena, r->module, r->plan, values, &r->launch, &r->times, &e) != BATON_OK)
         return device_error(r, &e, "preparing the launch");
     return run_schedules(r, &e);
@@ -246,8 +246,9 @@ int run_measure(Run *r)
 void run_close(Run *r)
 {
     if (!r->device) return;
-    for (int i = 0; r->array && i < r->plan->params.n; i++)
+    for (int i = 0; r->array && i < r->narrays; i++)
         if (r->array[i].device) r->device->ops->release(r->device, r->array[i].device);
+    rt_release(r->launch);
     if (r->module) rt_unload(r->module);
     r->device->ops->close(r->device);
     r->device = NULL;

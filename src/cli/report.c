@@ -42,7 +42,7 @@ static void report_sizes(const Run *r, Buf *out)
     buf_putc(out, '\n');
     label(out, "arrays");
     bool first = true;
-    for (int i = 0; i < p->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         bool shown = a->param->kind != PLAN_TENSOR;
         for (int k = 0; k < i && !shown; k++) {
@@ -54,7 +54,7 @@ static void report_sizes(const Run *r, Buf *out)
         if (shown) continue;
         buf_printf(out, "%s%s", first ? "" : "; ", a->param->name);
         first = false;
-        for (int k = i + 1; k < p->params.n; k++) {
+        for (int k = i + 1; k < r->narrays; k++) {
             const RunArray *b = &r->array[k];
             if (b->param->kind == PLAN_TENSOR && b->param->type == a->param->type &&
                 b->value.rank == a->value.rank &&
@@ -71,14 +71,13 @@ static void report_sizes(const Run *r, Buf *out)
 
 static void report_inputs(const Run *r, Buf *out)
 {
-    const Plan *p = r->plan;
     bool any = false;
     label(out, "inputs");
-    for (int i = 0; i < p->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         if (!a->has_spec) continue;
         // Neighbours with the same source share its text.
-        bool last = i + 1 == p->params.n || !r->array[i + 1].has_spec ||
+        bool last = i + 1 == r->narrays || !r->array[i + 1].has_spec ||
                     strcmp(r->array[i + 1].spec.text, a->spec.text) != 0;
         buf_puts(out, a->param->name);
         if (last)
@@ -208,7 +207,7 @@ static void report_hazards(const Run *r, Buf *out)
 static double bytes_moved(const Run *r)
 {
     double n = 0;
-    for (int i = 0; i < r->plan->params.n; i++) {
+    for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         if (a->param->kind == PLAN_TENSOR)
             n += (double)a->bytes * ((a->param->in ? 1 : 0) + (a->param->out ? 1 : 0));

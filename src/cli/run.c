@@ -159,7 +159,7 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
 // ---- the check -----------------------------------------------------------------------------------
 static const RunArray *array_named(const Run *r, const char *name)
 {
-    for (int i = 0; i < r->plan->params.n; i++)
+    for (int i = 0; i < r->narrays; i++)
         if (strcmp(r->plan->params.at[i].name, name) == 0) return &r->array[i];
     return NULL;
 }
@@ -235,7 +235,9 @@ static void print_times(const Run *r)
         double ms;
     } row[] = {{"driver", t->driver}, {"context", t->context}, {"cache", t->cache},
                {"assembler", t->assemble}, {"code to the device", t->load},
-               {"launch prepared", t->prepare}, {"first launch", t->launch}};
+               {"launch prepared", t->prepare},
+               {"host functions, of that", t->host}, {"their upload, of that", t->upload},
+               {"first launch", t->launch}};
     for (int i = 0; i < COUNT(row); i++)
         if (row[i].ms > 0) buf_printf(&b, "%10.3f ms  %s\n", row[i].ms, row[i].name);
     fputs(b.s, stderr);
@@ -274,6 +276,7 @@ static int run(const RunOptions *o, Arena *a, Diag *d)
     int status = EXIT_INPUT;
     if (cli_read_source(&o->source, &c) && pass_compile(&c)) {
         r.plan = c.plan;
+        r.narrays = plan_arguments(c.plan);
         r.contract = c.contract;
         status = run_job(&r);
     }

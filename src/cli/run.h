@@ -53,7 +53,8 @@ typedef struct {
     const Contract *contract; // NULL: the file has none
     Arena *arena;
     Diag *diag;
-    RunArray *array;         // one per parameter of the plan
+    int narrays;             // parameters that the caller passes; workspaces are the runtime's
+    RunArray *array;         // one per such parameter
     i64 *symbol;             // one per symbol of the plan
     // execute.c
     RtDevice *device;
