@@ -122,6 +122,7 @@ static void trim(RtDevice *d, RtHostCache *c)
             continue;
         }
         *link = r->next;
+        n--;
         bytes -= r->bytes;
         drop(d, r);
     }

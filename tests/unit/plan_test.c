@@ -139,12 +139,12 @@ static int test_folder(Tally *t, const char *folder)
 // ---- broken text -------------------------------------------------------------------------------
 
 // Every prefix of a plan, and the plan with each byte replaced, is read or refused with a message.
-static void test_damage(Tally *t, const char *folder)
+static void test_damage(Tally *t, const char *folder, const char *name)
 {
     Buf path = {0}, text = {0};
-    buf_printf(&path, "%s/gemm.plan", folder);
+    buf_printf(&path, "%s/%s", folder, name);
     if (file_read(path.s, &text, 1 << 20)) {
-        expect(t, false, "gemm.plan is there", path.s);
+        expect(t, false, "a plan to damage is there", path.s);
         return;
     }
     static const char junk[] = {0, '(', '9', '"', '@', '%', (char)0x80};
@@ -292,16 +292,65 @@ static void test_dims_and_maps(Tally *t)
     arena_free(r.arena);
 }
 
+// What the runtime makes: not among the caller's arguments, its extents from symbols and device.
+static void test_workspace(Tally *t)
+{
+    static const char text[] = "plan w\n"
+                               "param x: f32[n] in align 4\n"
+                               "param k: s64 scalar in align 8\n"
+                               "param list: s32[device.sms + n*k, 4] in workspace align 16\n"
+                               "symbol n = extent x 0\n"
+                               "symbol k = scalar k\n"
+                               "host causal_tasks into list args (device.sms, 1, n, k, 4, 0)\n"
+                               "end\n";
+    static const i64 props[PROP_COUNT] = {132, 232448};
+    static const struct {
+        i64 n, k, rows;
+        const char *sentence;
+    } cases[] = {
+        {3, 5, 147, NULL},
+        {0, 5, 132, NULL},
+        {100, -2, 0, "extent 0 of the workspace list: it is negative"},
+        {(i64)1 << 40, (i64)1 << 40, 0,
+         "extent 0 of the workspace list: overflow in device.sms + n*k; here n = 1099511627776, "
+         "k = 1099511627776"},
+        {(i64)1 << 30, (i64)1 << 31, 0,
+         "the workspace list has more bytes than 63 bits can count"},
+    };
+    Reading r = read_text("workspace", "", text, strlen(text));
+    expect(t, r.plan && plan_check(r.plan, NULL, r.diag), "a plan with a workspace is legal", NULL);
+    expect(t, r.plan && plan_arguments(r.plan) == 2, "a workspace is no argument", NULL);
+    for (int i = 0; r.plan && i < COUNT(cases); i++) {
+        // Only as many values as the caller passes: nothing may look at a third.
+        PlanValue *v = malloc(2 * sizeof *v), w;
+        v[0] = tensor((void *)0x10000, DT_F32, 1, cases[i].n, 0, 0);
+        v[1] = (PlanValue){.type = DT_S64, .int_value = cases[i].k};
+        PlanBinding b;
+        const char *why = plan_bind(r.arena, r.plan, v, props, &b);
+        expect(t, !why, "arguments without the workspace bind", why);
+        if (!why) why = plan_workspace(r.arena, &b, 2, &w);
+        bool ok = cases[i].sentence
+                      ? why && strcmp(why, cases[i].sentence) == 0
+                      : !why && w.type == DT_S32 && w.rank == 2 && w.dim[0] == cases[i].rows &&
+                            w.dim[1] == 4 && !w.data;
+        expect(t, ok, "extents of a workspace", why);
+        free(v);
+    }
+    arena_free(r.arena);
+}
+
 int main(int argc, char **argv)
 {
     Tally t = {0};
     const char *folder = argc > 1 ? argv[1] : "tests/plan";
     int files = test_folder(&t, folder);
     expect(&t, files >= 8, "the folder of plans is there", folder);
-    test_damage(&t, folder);
+    test_damage(&t, folder, "gemm.plan");
+    test_damage(&t, folder, "workspace.plan");
     test_bind(&t);
     test_check_fails(&t);
     test_dims_and_maps(&t);
+    test_workspace(&t);
     printf("plan: %d passed, %d failed\n", t.passed, t.failed);
     return t.failed != 0;
 }
