@@ -46,7 +46,7 @@ typedef struct {
     X(HZ_BOUNDS, "out of bounds")                                             \
     X(HZ_UNINIT, "uninitialised read")                                        \
     X(HZ_OVERLAP, "overlap")               /* two buffers share bytes without order */ \
-    X(HZ_ILLEGAL, "illegal")               /* the machine would trap: alignment, divergence, TMA rules */
+    X(HZ_ILLEGAL, "illegal")               /* would trap: alignment, divergence, TMA rules */
 typedef enum {
 #define X(id, name) id,
     EMU_HAZARDS(X)

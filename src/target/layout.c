@@ -8,6 +8,9 @@ const SmemLayoutInfo smem_layout[SL_COUNT] = {
 #undef X
 };
 
+// Swizzled: column block, row in it, byte in the row; then the 16-byte chunk (bits 4..6) is XORed
+// with the row's low bits (7..9). The tile starts at a multiple of 1,024, so `flat` stands for the
+// address that the hardware would XOR.
 i64 smem_offset(SmemLayout l, int elem, i64 rows, i64 cols, i64 row, i64 col)
 {
     const SmemLayoutInfo *info = &smem_layout[l];
@@ -52,6 +55,8 @@ const FragLayout frag_layout[FL_COUNT] = {
                 .copy_warps = true},
 };
 
+// The maps are linear over bits: contributions of the set bits add up. Registers beyond one atom
+// belong to the next blocks of columns.
 FragPos frag_position(const FragLayout *l, int warp, int lane, int reg, int elem)
 {
     FragPos at = {0, reg / l->regs * l->cols};

@@ -10,7 +10,7 @@
 // XORed with address bits 7..9 (mask 7, 3, 1 for S = 128, 64, 32). This is what the TMA unit writes
 // for a box of inner extent S and what wgmma reads with the same swizzle mode. Tiles start at a
 // multiple of 1024 bytes, so that the XOR pattern relative to the tile equals the hardware's, which
-// uses absolute address bits. Tiles of rank above 2 fold all but the last dimension into rows.
+// uses absolute address bits. Leading dimensions of a buffer count whole tiles of its last two.
 //           id         text      S    mask  wgmma layout code (descriptor bits 62-63)
 #define SMEM_LAYOUTS(X)              \
     X(SL_ROW, "row", 0, 0, 0)        \

@@ -4,9 +4,13 @@
 
 #include <stdio.h>
 
+// The driver refuses a stride of 2^40 bytes and takes 2^40 - 16; it takes an extent of 2^32.
 #define TMA_STRIDE_LIMIT ((u64)1 << 40)
 #define TMA_EXTENT_LIMIT ((u64)1 << 32)
 
+// Each rule was tried on a card: the driver answers all of them with one code, "invalid value". It
+// takes stride 0 and strides smaller than a row (overlapping rows), and boxes larger than the
+// tensor.
 const char *tma_check(const TensorMap *m, char *why, size_t why_n)
 {
     if (m->rank < 1 || m->rank > TMA_MAX_RANK) {
@@ -31,6 +35,7 @@ const char *tma_check(const TensorMap *m, char *why, size_t why_n)
                      m->box[i], i);
             return why;
         }
+        // Also for a dimension of extent 1, whose stride is never used; callers put 0 there.
         if (i && m->stride[i] % 16) {
             snprintf(why, why_n,
                      "the stride of dimension %d is %llu bytes; TMA needs a multiple of 16", i,
@@ -56,6 +61,7 @@ const char *tma_check(const TensorMap *m, char *why, size_t why_n)
                  (unsigned long long)inner);
         return why;
     }
+    // A row narrower than the span is fine: it still occupies a whole span in shared memory.
     if (span && inner > span) {
         snprintf(why, why_n,
                  "the box's innermost row has %llu bytes; the %s swizzle takes at most %llu",
@@ -65,6 +71,8 @@ const char *tma_check(const TensorMap *m, char *why, size_t why_n)
     return NULL;
 }
 
+// The full box, whatever part of it lies outside the tensor: the hardware fills with zeros and
+// counts those bytes too.
 u32 tma_box_bytes(const TensorMap *m)
 {
     u64 n = dtype_bytes[m->type];

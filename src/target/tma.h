@@ -20,8 +20,9 @@ typedef struct {
 // of dimension 1 is 264 bytes; TMA needs a multiple of 16"). Written into `why` (bytes: why_n).
 const char *tma_check(const TensorMap *m, char *why, size_t why_n);
 u32 tma_box_bytes(const TensorMap *m); // bytes that a load of one box counts on its mbarrier
-// Byte offset in shared memory, relative to an absolute destination address `dst`, of box element
-// (x, y, z, ...): swizzle on absolute address bits. Returns the absolute address.
+// Absolute shared address of box element (x, y, z, ...) of a box whose destination is `dst`, also
+// absolute: the swizzle works on absolute address bits. `pos` has m->rank entries, innermost
+// first.
 u32 tma_smem_address(const TensorMap *m, u32 dst, const u32 *pos);
 
 #endif

@@ -1,9 +1,13 @@
 // build.c - makes thread IR: declarations, operations, regions. The builder only appends and keeps
 // names unique; whether the program is legal is check.c's question.
+//
+// In: a ThreadBuilder whose `at` is an open block. Everything made lives in the module's arena,
+// and pointers to operations stay valid: blocks hold pointers, not operations.
 #include "thread.h"
 
 #include <string.h>
 
+// The arena of the module owns all that the builder makes.
 static Arena *arena_of(ThreadBuilder *b) { return b->mod->arena; }
 
 // Names in the text form and in PTX are letters, digits and _; anything else becomes _.
@@ -22,6 +26,8 @@ static const char *clean_name(ThreadBuilder *b, const char *name)
     return intern_n(expr_pool_names(b->mod->exprs), text, n);
 }
 
+// Names are interned, so comparing pointers is enough. Linear: kernels have some hundred
+// registers.
 static bool reg_named(const ThreadFn *fn, const char *name)
 {
     for (int i = 0; i < fn->regs.n; i++)
@@ -29,6 +35,7 @@ static bool reg_named(const ThreadFn *fn, const char *name)
     return false;
 }
 
+// Returns the index of a new array of `count` registers; a name in use gets a number behind it.
 int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count)
 {
     const char *base = clean_name(b, name), *unique = base;
@@ -45,6 +52,7 @@ static bool buffer_named(const ThreadFn *fn, const char *name)
     return false;
 }
 
+// Takes the buffer as given but for the name.
 int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf)
 {
     const char *base = buf.name = clean_name(b, buf.name);
@@ -61,6 +69,7 @@ static bool param_named(const ThreadFn *fn, const char *name)
     return false;
 }
 
+// Parameters keep the order of these calls: it is the kernel's signature.
 int thread_add_param(ThreadBuilder *b, const char *name, ParamKind k)
 {
     const char *base = clean_name(b, name), *unique = base;
@@ -70,6 +79,8 @@ int thread_add_param(ThreadBuilder *b, const char *name, ParamKind k)
     return b->fn->params.n - 1;
 }
 
+// The index of `o` plus coef * var. Terms with the same variable unite and vanish at 0, which
+// keeps equal indices equal in memory.
 Operand opd_plus(Operand o, int var, i32 coef)
 {
     for (int i = 0; i < o.nterms; i++) {
@@ -84,6 +95,7 @@ Operand opd_plus(Operand o, int var, i32 coef)
     return o;
 }
 
+// A new operation at the end of the open block, with the builder's place and guard.
 static ThreadOp *append(ThreadBuilder *b, ThreadOpcode code)
 {
     ThreadOp *op = ARENA_NEW(arena_of(b), ThreadOp);
@@ -94,6 +106,7 @@ static ThreadOp *append(ThreadBuilder *b, ThreadOpcode code)
     return op;
 }
 
+// Copies the operands: the caller's may be temporary.
 ThreadOp *thread_emit(ThreadBuilder *b, ThreadOpcode code, ThreadType t, int n, const Operand *o)
 {
     ThreadOp *op = append(b, code);
@@ -111,6 +124,7 @@ ThreadOp *thread_emit0(ThreadBuilder *b, ThreadOpcode code, int attr_n)
     return op;
 }
 
+// One or two references an operation: growing by one is cheap enough.
 void thread_mem(ThreadBuilder *b, ThreadOp *op, MemRef ref)
 {
     MemRef *grown = ARENA_ARRAY(arena_of(b), MemRef, op->nmem + 1);
@@ -121,6 +135,7 @@ void thread_mem(ThreadBuilder *b, ThreadOp *op, MemRef ref)
 
 // ---- regions -----------------------------------------------------------------------------------
 
+// Appends the region and moves the builder into it; *saved is what thread_close takes back.
 static ThreadOp *open_region(ThreadBuilder *b, ThreadOpcode code, int n, const Operand *o,
                              ThreadBlock **saved)
 {
@@ -130,6 +145,7 @@ static ThreadOp *open_region(ThreadBuilder *b, ThreadOpcode code, int n, const O
     return op;
 }
 
+// for reg = lo; reg < hi; reg += step (s32, step a positive constant).
 ThreadOp *thread_open_for(ThreadBuilder *b, int reg, Operand lo, Operand hi, i64 step,
                           ThreadBlock **saved)
 {
@@ -139,6 +155,8 @@ ThreadOp *thread_open_for(ThreadBuilder *b, int reg, Operand lo, Operand hi, i64
     return op;
 }
 
+// Its variable gets a name that no other region of the kernel has, though nesting alone would
+// forbid repetition: texts are easier to read so. *var is the index for opd_plus.
 ThreadOp *thread_open_unroll(ThreadBuilder *b, const char *name, int trips, int *var,
                              ThreadBlock **saved)
 {
@@ -161,6 +179,7 @@ ThreadOp *thread_open_if(ThreadBuilder *b, Operand pred, ThreadBlock **saved)
     return open_region(b, OP_IF, 1, &pred, saved);
 }
 
+// Executed by warps [first_warp, first_warp + warps) of the CTA alone.
 ThreadOp *thread_open_role(ThreadBuilder *b, int first_warp, int warps, ThreadBlock **saved)
 {
     ThreadOp *op = open_region(b, OP_ROLE, 0, NULL, saved);

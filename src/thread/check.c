@@ -9,28 +9,29 @@
 #include <string.h>
 
 enum {
-    MAX_THREADS = 1024,
+    MAX_THREADS = 1024,        // of a CTA
     MAX_SMEM = 232448,         // dynamic shared memory of one CTA, bytes
-    MAX_PARAM_BYTES = 4096,
+    MAX_PARAM_BYTES = 4096,    // of a kernel: the limit before PTX 8.1
     MAX_EXPANDED = 1 << 18,    // operations after unrolling
-    MAX_NESTING = 64,
-    MAX_BARRIER = 15,
+    MAX_NESTING = 64,          // regions; bounds the recursion of all who walk the program
+    MAX_BARRIER = 15,          // the CTA has 16 named barriers
 };
 
 typedef struct {
     const ThreadModule *mod;
-    const ThreadFn *fn;
+    const ThreadFn *fn;        // kernel being checked
     const ThreadOp *op;        // for messages, NULL at declarations
-    Diag *diag;
-    int errors;
+    Diag *diag;                // gets one error per broken rule
+    int errors;                // so far, all kernels
     i32 *trips;                // per unroll variable: trip count while bound, else 0
     Map *reg_named, *param_named; // name -> index + 1
     int lane_if;               // enclosing ifs whose predicate differs between lanes
     int first_warp, warps;     // of the enclosing role
-    int nesting;
+    int nesting;               // enclosing regions
     i64 copies, expanded;      // product of enclosing trip counts, operations so far
 } Checker;
 
+// Reports a broken rule and returns false; check functions return false once they have reported.
 static bool rule(Checker *c, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
 static bool rule(Checker *c, Loc loc, const char *hint, const char *fmt, ...)
 {
@@ -66,7 +67,8 @@ static bool affine_range(Checker *c, const Operand *o, i64 *lo, i64 *hi)
 }
 
 
-// A register operand of `count` elements in one of the classes of the bit mask; NULL mask: any.
+// A register operand of `count` elements, in one of the classes of the bit mask, whose index stays
+// inside the array for all values of the enclosing unroll variables.
 static bool check_register(Checker *c, const Operand *o, const char *what, u32 classes, int count)
 {
     if (o->kind != OPD_REG) return BROKEN(c, "%s must be a register", what);
@@ -92,6 +94,7 @@ static bool check_register(Checker *c, const Operand *o, const char *what, u32 c
     return true;
 }
 
+// An immediate within [least, most] for all values of the unroll variables in it.
 static bool check_integer(Checker *c, const Operand *o, const char *what, i64 least, i64 most)
 {
     i64 lo, hi;
@@ -122,6 +125,8 @@ static u32 classes_of(ThreadType t)
     return t == TT_B32 ? bits | 1u << RC_F32 : bits;
 }
 
+// A source of type t: register, immediate of its class, or (mov.b32 only, as PTX has it) a special
+// register. Negation is for predicates that steer, not for data.
 static bool check_source(Checker *c, const Operand *o, const char *what, ThreadType t)
 {
     RegClass class = thread_type_class[t];
@@ -144,6 +149,7 @@ static bool check_source(Checker *c, const Operand *o, const char *what, ThreadT
     }
 }
 
+// Base register and byte offset. Shared addresses have 32 bits, global ones 64.
 static bool check_address(Checker *c, const Operand *o, const char *what, RegClass class)
 {
     return check_register(c, &o[0], what, 1u << class, 1) &&
@@ -156,6 +162,7 @@ static bool check_word(Checker *c, const Operand *o, const char *what)
     return check_source(c, o, what, TT_S32);
 }
 
+// 'T' wants a tensor map; 'K' (ld.param) a value whose kind has the width of the operation's type.
 static bool check_param(Checker *c, const Operand *o, char letter)
 {
     if (o->kind != OPD_PARAM || o->reg < 0 || o->reg >= c->fn->params.n)
@@ -185,6 +192,7 @@ static bool check_range(Checker *c, const Operand *o, char letter)
         if (letter == 'R') return check_register(c, o, "the accumulator", 1u << RC_F32, op->n / 2);
         return check_register(c, o, "the A operand", 1u << RC_B32, 4);
     default:
+        // Loads and stores move as many registers as the vector is wide.
         return check_register(c, o, "the register range", classes_of((ThreadType)op->type), op->n);
     }
 }
@@ -195,6 +203,7 @@ static u32 half_classes(const ThreadOp *op)
     return op->type == TT_B64 ? 1u << RC_B32 | 1u << RC_F32 : 1u << RC_B16;
 }
 
+// 'd': a register of the operation's type, except where the operation changes the width.
 static bool check_destination(Checker *c, const Operand *o)
 {
     if (o->negate) return BROKEN(c, "a destination is negated");
@@ -203,6 +212,7 @@ static bool check_destination(Checker *c, const Operand *o)
     return check_register(c, o, "the destination", classes_of((ThreadType)c->op->type), 1);
 }
 
+// 's': likewise. Shuffles and unpack take registers only.
 static bool check_plain_source(Checker *c, const Operand *o)
 {
     if (c->op->op == OP_CVTPACK) return check_source(c, o, "a source", TT_F32);
@@ -212,6 +222,7 @@ static bool check_plain_source(Checker *c, const Operand *o)
     return check_source(c, o, "a source", (ThreadType)c->op->type);
 }
 
+// The operands of one letter of the signature; ops.h explains the letters.
 static bool check_letter(Checker *c, char letter, const Operand *o)
 {
     switch (letter) {
@@ -242,6 +253,7 @@ static bool check_letter(Checker *c, char letter, const Operand *o)
     }
 }
 
+// The number first: the letters index the array of operands.
 static bool check_operands(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -264,6 +276,8 @@ static bool is_int_type(ThreadType t)
     return t == TT_S32 || t == TT_U32 || t == TT_S64 || t == TT_U64 || t == TT_S16 || t == TT_U16;
 }
 
+// Between integers all; f32 is the hub of the floats, so bf16 to f16, say, takes two conversions.
+// Floats to 16-bit integers are left out: nothing needs them.
 bool thread_cvt_legal(ThreadType to, ThreadType from)
 {
     if (is_int_type(to) && is_int_type(from)) return true;
@@ -290,6 +304,7 @@ static bool letter_covers(char letter, ThreadOpcode op, ThreadType t)
     }
 }
 
+// The row's letters, and then what single operations do not have though their letter says so.
 static bool check_types(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -317,6 +332,8 @@ static bool check_types(Checker *c)
 
 static bool one_two_four(int n) { return n == 1 || n == 2 || n == 4; }
 
+// The attribute n by its meaning (text.h); an attribute without meaning must be 0, so that equal
+// programs have equal text.
 static bool check_attribute(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -342,6 +359,7 @@ static bool check_attribute(Checker *c)
         if (op->op == OP_SETMAXNREG_INC || op->op == OP_SETMAXNREG_DEC)
             return (n >= 24 && n <= 256 && n % 8 == 0) ||
                    BROKEN(c, "%d registers; a multiple of 8 in 24 to 256 is required", n);
+        // PTX takes wgmma.wait_group 0 to 7.
         return n <= (op->op == OP_WGMMA_WAIT ? 7 : 255) ||
                BROKEN(c, "%d outstanding groups are too many", n);
     case ATTR_NONE: return !n || BROKEN(c, "attribute %d without meaning", n);
@@ -350,6 +368,7 @@ static bool check_attribute(Checker *c)
     return true;
 }
 
+// Flag bits mean different things in different operations; legal ones have a row in thread_flag.
 static bool check_flags(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -393,6 +412,7 @@ static bool variable_bound(Checker *c, const char *name)
            (c->fn->params.at[param].kind == PARAM_S32 || c->fn->params.at[param].kind == PARAM_S64);
 }
 
+// Expressions of a coordinate may use only what is known where the operation stands.
 static bool coordinate_bound(Checker *c, const Expr *e)
 {
     if (e->op == EX_CONST) return true;
@@ -403,6 +423,8 @@ static bool coordinate_bound(Checker *c, const Expr *e)
            (!e->c || coordinate_bound(c, e->c));
 }
 
+// The place beside an address operand: right kind of buffer, a coordinate per dimension. 'L', a
+// wgmma descriptor, also needs rows and columns of the operand's element size.
 static bool check_mem(Checker *c, const MemRef *m, char letter)
 {
     if (m->buffer < 0 || m->buffer >= c->fn->buffers.n) return BROKEN(c, "an unknown buffer");
@@ -428,6 +450,8 @@ static bool check_mem(Checker *c, const MemRef *m, char letter)
                   thread_type_name[c->op->type2]);
 }
 
+// One place per address or descriptor: without it neither the address check, nor the emulator's
+// bounds, nor the verifier could say which buffer is meant.
 static bool check_mems(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -442,6 +466,7 @@ static bool check_mems(Checker *c)
 
 // ---- rules of single operations ----------------------------------------------------------------
 
+// bar.sync and bar.arrive: ids 0 to 15, whole warps. 0 belongs to all threads of the CTA.
 static bool check_barrier(Checker *c)
 {
     const Operand *id = &c->op->opnd[0], *count = &c->op->opnd[1];
@@ -458,6 +483,8 @@ static bool check_barrier(Checker *c)
 }
 
 // wgmma and setmaxnreg are executed by whole warp groups.
+// A warp group is four warps, the first a multiple of four. For setmaxnreg the assembler must know
+// the count at entry, which only .maxnreg or .minnctapersm tell it.
 static bool check_group(Checker *c)
 {
     if (c->first_warp % 4 || c->warps % 4)
@@ -468,11 +495,14 @@ static bool check_group(Checker *c)
            BROKEN(c, "the kernel must give maxnreg or min_ctas, else the assembler ignores it");
 }
 
+// Registers are let through: their values are the emulator's to check.
 static bool imm_operand(Checker *c, int k, const char *what, i64 lo, i64 hi)
 {
     return c->op->opnd[k].kind != OPD_IMM || check_integer(c, &c->op->opnd[k], what, lo, hi);
 }
 
+// Rules that depend on what an operation means. An mbarrier counts at most 2^20 - 1 arrivals a
+// phase, and bytes likewise.
 static bool check_single(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -510,6 +540,7 @@ static bool is_collective(ThreadOpcode op)
 
 static void check_block(Checker *c, const ThreadBlock *b);
 
+// The loop register is stated twice (operand and imm), for readers that walk operands only.
 static void check_for(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -526,6 +557,8 @@ static void check_for(Checker *c)
     check_block(c, &op->body);
 }
 
+// A variable is bound while trips[] is not 0, hence no region of 0 trips. Copies saturate: nested
+// trip counts multiply beyond any integer.
 static void check_unroll(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -551,6 +584,7 @@ static void check_unroll(Checker *c)
     c->copies = copies;
 }
 
+// Roles divide the warps of the enclosing one; inside, participants are counted against it.
 static void check_role(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -568,6 +602,7 @@ static void check_role(Checker *c)
     c->warps = warps;
 }
 
+// An if whose predicate may differ between lanes closes its body to collective operations.
 static void check_if(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -601,6 +636,7 @@ static void check_region(Checker *c)
     c->nesting--;
 }
 
+// Attribute, flags and types first: operand rules depend on them.
 static void check_op(Checker *c, const ThreadOp *op)
 {
     c->op = op;
@@ -647,6 +683,7 @@ static void check_block(Checker *c, const ThreadBlock *b)
 
 // ---- declarations ------------------------------------------------------------------------------
 
+// An identifier of PTX and of the text form.
 static bool is_name(const char *s)
 {
     if (!s || !*s || (*s >= '0' && *s <= '9')) return false;
@@ -657,6 +694,7 @@ static bool is_name(const char *s)
     return true;
 }
 
+// Strides are all given or none (row-major then).
 static bool check_global(Checker *c, const ThreadBuffer *b)
 {
     if (b->param < 0 || b->param >= c->fn->params.n || c->fn->params.at[b->param].kind != PARAM_PTR)
@@ -667,6 +705,8 @@ static bool check_global(Checker *c, const ThreadBuffer *b)
     return true;
 }
 
+// Placement in the arena. A swizzle XORs absolute address bits 4..6 with 7..9; tiles and slots
+// that start at multiples of 1,024 see the same pattern as one that starts at 0.
 static bool check_shared(Checker *c, const ThreadBuffer *b)
 {
     i64 bytes = thread_buffer_bytes(b);
@@ -695,6 +735,7 @@ static bool check_shared(Checker *c, const ThreadBuffer *b)
     return true;
 }
 
+// Declarations are checked before any operation, whose rules index into them.
 static void check_buffer(Checker *c, int i)
 {
     const ThreadBuffer *b = &c->fn->buffers.at[i];
@@ -721,6 +762,7 @@ static void check_buffer(Checker *c, int i)
     }
 }
 
+// Limits of the machine and of PTX; 192 bytes for a tensor map are its 128 and alignment to 64.
 static void check_head(Checker *c)
 {
     const ThreadFn *f = c->fn;
@@ -764,6 +806,7 @@ static void check_head(Checker *c)
     }
 }
 
+// Structure, then addresses: the second walk relies on everything that the first proves.
 static void check_fn(Checker *c, const ThreadFn *f)
 {
     int before = c->errors;

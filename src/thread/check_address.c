@@ -15,12 +15,12 @@
 #include <string.h>
 
 enum {
-    LANES = 32,
-    LOOP_TRIPS = 2,
-    SAMPLES = 2,
+    LANES = 32, // of a warp
+    LOOP_TRIPS = 2, // two show the first address and the step
+    SAMPLES = 2, // launches that are tried
     PASSES = 3, // the last takes the first sample again and forces what guesses close
     BUDGET = 400000, // operations of all warps and samples together
-    REPORTS = 5,
+    REPORTS = 5,      // then the kernel is given up: one wrong base makes many
     SMEM_BASE = 1024, // sample address of the dynamic arena, aligned like the real one
 };
 
@@ -35,24 +35,26 @@ typedef struct {
     const ThreadModule *mod;
     const ThreadFn *fn;
     Diag *diag;
-    int sample, warp;
+    int sample, warp;      // launch and warp that are run
     Lanes *reg;            // elements of all integer and predicate registers, one after another
     int *first;            // index of a register's element 0, -1 for f32
     i64 *value;            // of the unroll variables
-    bool *bound;
+    bool *bound;              // unroll variables in force
     const char **unroll_name; // interned, with the $
     Map *names;            // interned variable -> kind * NAME_KIND + index + 1
     Map *reported;         // operations that were reported
     u32 dead;              // lanes that have left
     bool force;            // enter what a guess keeps closed
     int forced;            // branches around here that were entered so
-    i64 budget, loads;
-    int errors;
+    i64 budget, loads;     // operations left; loads so far, which vary what they give
+    int errors;            // reported in this kernel
 } Checker;
 
+// A name's kind and index as one number; indices are below MAX_DECLARED of the reader.
 enum { NAME_KIND = 1 << 20 };
 enum { NAME_REG, NAME_SREG, NAME_PARAM };
 
+// The same value in all lanes.
 static void set_all(Lanes *l, u64 v, bool guess)
 {
     for (int i = 0; i < LANES; i++) l->v[i] = v;
@@ -68,6 +70,9 @@ static void set_unknown(Lanes *l)
 
 // ---- sample values -----------------------------------------------------------------------------
 
+// Pointers lie 2^40 apart, so that no sum of one tensor's coordinates meets another tensor.
+// Integers are multiples of 256: extents of that kind make the usual guards true; the two samples
+// differ, so that two parameters that were exchanged do not cancel out.
 static void sample_param(Checker *c, int param, Lanes *out)
 {
     static const u16 size[SAMPLES][4] = {{2048, 2560, 3072, 3584},
@@ -80,6 +85,7 @@ static void sample_param(Checker *c, int param, Lanes *out)
     }
 }
 
+// Thread, lane and arena base are certain; which CTA it is, is a guess inside a grid of 8 x 4 x 5.
 static void sample_special(Checker *c, SpecialReg r, Lanes *out)
 {
     static const u8 cta[SAMPLES][3] = {{6, 2, 3}, {1, 1, 1}}, grid[3] = {8, 4, 5};
@@ -102,6 +108,7 @@ static void sample_special(Checker *c, SpecialReg r, Lanes *out)
 
 // ---- operands ----------------------------------------------------------------------------------
 
+// An index at the present values of the unroll variables.
 static i64 affine_value(Checker *c, const Operand *o)
 {
     i64 v = o->base;
@@ -116,6 +123,7 @@ static Lanes *element(Checker *c, const Operand *o, int k)
     return first < 0 ? NULL : &c->reg[first + affine_value(c, o) + k];
 }
 
+// To the width of a register class.
 static u64 truncate_to(u64 v, RegClass class)
 {
     return class == RC_B64 ? v : class == RC_B16 ? (u16)v : class == RC_PRED ? (v & 1) : (u32)v;
@@ -185,6 +193,7 @@ static bool compare(ThreadCmp cmp, u64 a, u64 b, ThreadType t)
     }
 }
 
+// Division by zero has no value here: real launches do not have it where samples may.
 static u64 divide(const ThreadOp *op, u64 a, u64 b, bool *ok)
 {
     bool rem = op->op == OP_REM;
@@ -198,6 +207,7 @@ static u64 divide(const ThreadOp *op, u64 a, u64 b, bool *ok)
     return (u64)(rem ? x % y : x / y);
 }
 
+// As the machine: amounts beyond the width give zero, or the sign.
 static u64 shift_right(const ThreadOp *op, u64 a, u64 by)
 {
     u64 width = thread_type_class[op->type] == RC_B64 ? 64 : 32;
@@ -283,6 +293,7 @@ static bool vector_value(const ThreadOp *op, const u64 *a, const u64 *b, const u
 #undef EACH
 }
 
+// A lane is known when all its sources are. The result is a guess when any of them is.
 static void run_pure(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 {
     Lanes room[3], out;
@@ -319,6 +330,7 @@ static void run_unpack(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
     store(c, &op->opnd[1], 0, &high, mask, unsure);
 }
 
+// Whole warp, by the rules of shfl.sync; a source lane outside gives the lane's own value.
 static void run_shuffle(Checker *c, const ThreadOp *op, u32 mask)
 {
     Lanes in, by, out = {.known = 0};
@@ -352,6 +364,8 @@ static void run_load(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 
 // ---- coordinates -------------------------------------------------------------------------------
 
+// A variable of a coordinate: an unroll variable by its name among those in force, a register, a
+// special register or a parameter. 32-bit registers are signed there.
 static void variable_value(Checker *c, const char *name, Lanes *out)
 {
     set_unknown(out);
@@ -374,6 +388,7 @@ static void variable_value(Checker *c, const char *name, Lanes *out)
     }
 }
 
+// One operator of an expression with wrapping arithmetic: an overflow is no matter of this check.
 static i64 expr_lane(ExprOp op, i64 a, i64 b, bool *ok)
 {
     switch (op) {
@@ -404,6 +419,7 @@ static i64 expr_lane(ExprOp op, i64 a, i64 b, bool *ok)
     }
 }
 
+// An expression for all lanes at once. Its depth is bounded by the reader of expressions.
 static void expr_value(Checker *c, const Expr *e, Lanes *out)
 {
     if (e->op == EX_CONST) {
@@ -437,6 +453,7 @@ static void expr_value(Checker *c, const Expr *e, Lanes *out)
 
 // ---- comparison --------------------------------------------------------------------------------
 
+// Once per operation: its other lanes, warps and iterations would say the same.
 static void report(Checker *c, const ThreadOp *op, const char *fmt, ...) PRINTF_LIKE(3, 4);
 static void report(Checker *c, const ThreadOp *op, const char *fmt, ...)
 {
@@ -462,6 +479,7 @@ static const char *coordinates_text(Checker *c, const ThreadBuffer *b, const i64
     return s;
 }
 
+// Coordinates of shared buffers only: their extents are constants.
 static bool inside(const ThreadBuffer *b, const i64 *at)
 {
     for (int k = 0; k < b->rank; k++)
@@ -488,6 +506,7 @@ static void global_place(Checker *c, const ThreadBuffer *b, const Lanes *at, Lan
     }
 }
 
+// Alignment that the machine wants: the whole vector; 16 for a row of ldmatrix; 128 for TMA.
 static int access_bytes(const ThreadOp *op)
 {
     static const u8 bytes[RC_COUNT] = {0, 2, 4, 8, 4};
@@ -534,6 +553,7 @@ static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, co
         if (global) {
             want = (i64)place.v[i];
         } else {
+            // Shared addresses have 32 bits.
             got = (i32)got;
             if (!inside(b, coord)) {
                 if (!guess)
@@ -548,6 +568,8 @@ static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, co
             report(c, op, "lane %d: the address is byte %lld of %s, but %s is byte %lld", i,
                    (long long)(got - start), b->name, coordinates_text(c, b, coord),
                    (long long)(want - start));
+        // Alignment is not reported on guesses: the contract may promise sizes that the samples
+        // lack.
         else if (!guess && got % bytes)
             report(c, op, "lane %d: byte %lld of %s is not a multiple of %d", i,
                    (long long)(got - start), b->name, bytes);
@@ -557,6 +579,9 @@ static void compare_address(Checker *c, const ThreadOp *op, const Operand *o, co
 // ---- descriptors -------------------------------------------------------------------------------
 
 // Shared address of element (mn, k) that the matrix unit reads by a descriptor; e: element bytes.
+// The strides swap meaning: K-major with a swizzle has `stride` between groups of 8 rows and no
+// use for `lead`; MN-major has `stride` between groups of 8 k, `lead` between blocks of one
+// swizzled row.
 static i64 descriptor_place(u64 d, bool transposed, int e, i64 mn, i64 k)
 {
     i64 start = (i64)(d & 0x3fff) << 4, lead = (i64)(d >> 16 & 0x3fff) << 4;
@@ -577,6 +602,10 @@ static i64 descriptor_place(u64 d, bool transposed, int e, i64 mn, i64 k)
     return a ^ ((((a >> 7) - phase) & mask) << 4);
 }
 
+// The place beside a descriptor is the origin of the [extent, depth] tile that one instruction
+// reads ([depth, extent] when transposed); depth is 32 bytes of K. One lane is enough: descriptors
+// must be equal in the warp. The comparison is modulo 2^18, since a descriptor has no more address
+// bits.
 static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m,
                                u32 mask, bool is_a)
 {
@@ -624,6 +653,7 @@ static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o,
     }
 }
 
+// Pairs operands with places, in the order of the signature.
 static void compare_mems(Checker *c, const ThreadOp *op, u32 mask)
 {
     int k = 0, m = 0;
@@ -669,6 +699,9 @@ static void run_forced(Checker *c, const ThreadBlock *b, u32 active)
     forget(c, b, active);
 }
 
+// Lanes of an unknown predicate run both sides, and what either may write is unknown before
+// (another lane's way), between and after. Guesses are followed as if they were true, but in the
+// last pass the side that they keep closed is entered first, for comparison only.
 static void run_if(Checker *c, const ThreadOp *op, u32 active)
 {
     Lanes p;
@@ -693,6 +726,8 @@ static void run_if(Checker *c, const ThreadOp *op, u32 active)
     if (unsure) forget(c, &op->other, active);
 }
 
+// Bounds are equal in all lanes, so one lane's will do. Unknown bounds run the body as a guess,
+// from 1: 0 would hide factors.
 static void run_for(Checker *c, const ThreadOp *op, u32 active)
 {
     Lanes lo, hi;
@@ -735,6 +770,7 @@ static bool is_relevant(Checker *c, const ThreadBlock *b)
     return false;
 }
 
+// Float arithmetic on fragments is most of an unrolled kernel, and nothing here looks at it.
 static void run_unroll(Checker *c, const ThreadOp *op, u32 active)
 {
     if (!is_relevant(c, &op->body)) return;
@@ -746,6 +782,7 @@ static void run_unroll(Checker *c, const ThreadOp *op, u32 active)
     c->bound[op->imm] = false;
 }
 
+// default: a role, entered by its warps.
 static void run_region(Checker *c, const ThreadOp *op, u32 active)
 {
     switch (op->op) {
@@ -758,6 +795,7 @@ static void run_region(Checker *c, const ThreadOp *op, u32 active)
     }
 }
 
+// Comparison comes before the effect: a load may overwrite its own address register.
 static void run_op(Checker *c, const ThreadOp *op, u32 active)
 {
     u32 mask = active, unsure = 0;
@@ -788,6 +826,7 @@ static void run_op(Checker *c, const ThreadOp *op, u32 active)
     }
 }
 
+// The budget ends runaway programs: nested loops of two trips still double with each level.
 static void run_block(Checker *c, const ThreadBlock *b, u32 active)
 {
     for (int i = 0; i < b->n; i++) {
@@ -808,6 +847,7 @@ static void add_name(Checker *c, const char *name, int kind, int index)
             (void *)(intptr_t)(kind * NAME_KIND + index + 1));
 }
 
+// Everything that a coordinate may name, so that evaluation is one look-up.
 static void collect_names(Checker *c)
 {
     const ThreadFn *f = c->fn;
@@ -827,6 +867,7 @@ static void collect_names(Checker *c)
     c->bound = ARENA_ARRAY(a, bool, f->unrolls.n);
 }
 
+// Float registers are not followed: they take no room in `reg`.
 bool thread_check_addresses(const ThreadModule *m, const ThreadFn *fn, Diag *d)
 {
     Checker c = {.mod = m, .fn = fn, .diag = d, .budget = BUDGET};

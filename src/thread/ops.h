@@ -6,15 +6,15 @@
 //   id      OP_<id>
 //   name    spelling in the text form; the type suffix follows it (add.s32)
 //   sig     operands in order, one letter each:
-//             d  destination register of the op's type        s  source register or immediate, op's type
-//             t  source of the second type (cvt)              x  source b32/s32 register or immediate
-//             P  destination predicate                        p  source predicate
-//             F  destination register range                   R  read/write register range
-//             r  source register range                        L  source, b64 (descriptor)
-//             S  shared address (carries a MemRef)            G  global address (carries a MemRef)
-//             B  mbarrier address (shared, carries a MemRef)  T  tensor map (kernel parameter)
-//             C  coordinates: op.n operands, b32              i  immediate
-//             K  kernel parameter                             *  written by a row of its own below
+//             d  destination register, op's type        s  source register or immediate, op's type
+//             t  source of the second type (cvt)        x  source b32/s32 register or immediate
+//             P  destination predicate                  p  source predicate
+//             F  destination register range             R  read/write register range
+//             r  source register range                  L  source, b64 (descriptor)
+//             S  shared address, with a MemRef          G  global address, with a MemRef
+//             B  mbarrier address, with a MemRef        T  tensor map (kernel parameter)
+//             C  coordinates: op.n operands, b32        K  kernel parameter
+//             *  a region or conversion: its operands are described at ThreadOp
 //   types   which type suffixes are legal: letters  i: s32 u32  l: s64 u64  b: b16 b32 b64
 //           f: f32  q: pred  h: f16/bf16 packed pairs  -: no suffix
 //   effect  PURE no effect but its destination · LOAD reads memory · STORE writes memory

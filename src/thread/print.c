@@ -21,6 +21,8 @@ static void indent(Printer *p, int depth)
 
 // ---- places ------------------------------------------------------------------------------------
 
+// Numbers files in the order in which they are met, so that the text does not depend on how many
+// others the Diag knows.
 static void note_file(Printer *p, Loc loc)
 {
     if (!loc.file) return;
@@ -38,6 +40,7 @@ static void note_block_files(Printer *p, const ThreadBlock *b)
     }
 }
 
+// " !file:line:col", nothing for an unknown place; file 0 is "no file".
 static void print_loc(Printer *p, Loc loc)
 {
     if (!loc.file && !loc.line && !loc.col) return;
@@ -47,6 +50,7 @@ static void print_loc(Printer *p, Loc loc)
     buf_printf(p->out, " !%d:%u:%u", number, loc.line, loc.col);
 }
 
+// `source none` says that places are left out on purpose; else a reader would put in its own.
 static void print_sources(Printer *p)
 {
     if (!p->files.n) buf_puts(p->out, "source none\n");
@@ -77,6 +81,7 @@ static void print_affine(Printer *p, const Operand *o, i64 shift)
     else if (base) buf_printf(p->out, "%+lld", (long long)base);
 }
 
+// Nine digits give every finite float back exactly; infinities and NaN are printed as bits.
 static void print_float(Printer *p, u32 bits)
 {
     float f = f32_of_bits(bits);
@@ -90,6 +95,7 @@ static void print_float(Printer *p, u32 bits)
     if (!strpbrk(text, ".e")) buf_puts(p->out, ".0");
 }
 
+// A question mark stands for what is out of range.
 static void print_operand(Printer *p, const Operand *o)
 {
     switch (o->kind) {
@@ -119,6 +125,7 @@ static void print_operand(Printer *p, const Operand *o)
     }
 }
 
+// "[base]" or "[base + offset]".
 static void print_address(Printer *p, const Operand *base, const Operand *offset)
 {
     buf_putc(p->out, '[');
@@ -130,6 +137,7 @@ static void print_address(Printer *p, const Operand *base, const Operand *offset
     buf_putc(p->out, ']');
 }
 
+// By the signature, which says where addresses and coordinates are grouped.
 static void print_operands(Printer *p, const ThreadOp *op)
 {
     int k = 0;
@@ -156,6 +164,7 @@ static void print_operands(Printer *p, const ThreadOp *op)
     }
 }
 
+// " ; buffer(coordinates), ..." behind the operands.
 static void print_mems(Printer *p, const ThreadOp *op)
 {
     for (int i = 0; i < op->nmem; i++) {
@@ -173,6 +182,7 @@ static void print_mems(Printer *p, const ThreadOp *op)
 
 // ---- operations --------------------------------------------------------------------------------
 
+// In one fixed order: comparison, attribute, flags, types.
 static void print_suffixes(Printer *p, const ThreadOp *op)
 {
     if (op->op == OP_SETP) buf_printf(p->out, ".%s", thread_cmp_name[op->cmp % CMP_COUNT]);
@@ -263,6 +273,7 @@ static void print_block(Printer *p, const ThreadBlock *b, int depth)
 
 // ---- declarations ------------------------------------------------------------------------------
 
+// "[a, b]": extents or strides.
 static void print_exprs(Printer *p, const Expr *const *e, int n)
 {
     buf_putc(p->out, '[');
@@ -314,6 +325,7 @@ static void print_regs(Printer *p)
     if (p->fn->regs.n) buf_putc(p->out, '\n');
 }
 
+// Attributes with their default value are left out: maxnreg, min_ctas, smem 0, cluster 1.
 static void print_fn(Printer *p)
 {
     const ThreadFn *f = p->fn;

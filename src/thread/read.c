@@ -28,35 +28,36 @@
 #include <string.h>
 
 enum {
-    MAX_NESTING = 64,
-    MAX_OPS = 1 << 20,
+    MAX_NESTING = 64,         // regions; bounds the recursion
+    MAX_OPS = 1 << 20,        // of a module, before unrolling
     MAX_DECLARED = 1 << 16,   // registers, buffers, parameters of a kernel, each
-    MAX_OPERANDS = 16,
+    MAX_OPERANDS = 16,        // of one operation; tma.load with five coordinates has ten
     MAX_TEXT = 64 << 20,      // bytes
 };
 
 typedef struct {
     Arena *arena;
-    ThreadModule *mod;
-    Diag *diag;
-    u16 file;
+    ThreadModule *mod;           // being built
+    Diag *diag;                  // of the caller; every error goes there
+    u16 file;                    // Diag index of this text
     const char *at, *line_start; // the text ends in NUL
-    u32 line;
+    u32 line;                 // from 1
     bool explicit_places;     // a `source` line was seen
     VEC(u16) sources;         // Diag index per number in the text
-    ThreadFn *fn;
+    ThreadFn *fn;                 // kernel being read, the last of mod->fns
     Map *regs, *buffers, *params; // name -> index + 1
     struct {
         const char *name;
         int var;
     } scope[MAX_NESTING];     // unroll variables in force, innermost last
-    int nscope, nesting, nops;
+    int nscope, nesting, nops; // entries of scope; open regions; operations so far
     bool failed;              // in the current line
     int errors;
 } Reader;
 
 // ---- cursor ------------------------------------------------------------------------------------
 
+// The place of the cursor in this text; a column beyond 65535 stays there.
 static Loc here(const Reader *r)
 {
     return (Loc){r->file, (u16)MIN(r->at - r->line_start + 1, 65535), r->line};
@@ -117,6 +118,8 @@ static bool is_letter(char c)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// Consumes `text` when it stands at the cursor (blanks before it skipped) and, being a word, ends
+// there: "param" does not accept the beginning of "params".
 static bool accept(Reader *r, const char *text)
 {
     skip_blanks(r);
@@ -127,6 +130,8 @@ static bool accept(Reader *r, const char *text)
     return true;
 }
 
+// As accept, but reports when something else stands there. Always returns the outcome, so that
+// productions are chains of &&.
 static bool expect(Reader *r, const char *text)
 {
     return accept(r, text) || fail(r, NULL, "%s found where '%s' must stand", found(r), text);
@@ -148,6 +153,8 @@ static const char *read_name(Reader *r, const char *what)
     return name;
 }
 
+// int = ["-"] (digit {digit} | "0x" hexdigit {hexdigit}), within [lo, hi]. A hexadecimal number of
+// 64 bits is taken as the bit pattern of the result.
 static bool read_int(Reader *r, i64 lo, i64 hi, i64 *out)
 {
     skip_blanks(r);
@@ -179,6 +186,7 @@ static bool read_int(Reader *r, i64 lo, i64 hi, i64 *out)
     return true;
 }
 
+// The caller's bounds must fit an int.
 static bool read_int32(Reader *r, i64 lo, i64 hi, int *out)
 {
     i64 v;
@@ -187,6 +195,7 @@ static bool read_int32(Reader *r, i64 lo, i64 hi, int *out)
     return true;
 }
 
+// An expression in the grammar of base/expr.h; its variables are checked later, by thread_check.
 static const Expr *read_expr(Reader *r)
 {
     skip_blanks(r);
@@ -211,6 +220,7 @@ static bool read_exprs(Reader *r, const char *open, const char *close, const Exp
     return expect(r, close);
 }
 
+// Index of a declared name, -1 when there is none; maps hold index + 1, since NULL means absent.
 static int lookup(const Map *m, const char *name) { return (int)(intptr_t)map_get(m, name) - 1; }
 
 // Places: "!" file ":" line ":" column. Without one the place is the text's own, unless the text
@@ -230,6 +240,7 @@ static bool read_place(Reader *r, Loc own, Loc *out)
 // ---- operands ----------------------------------------------------------------------------------
 
 // Variable of an enclosing unroll, or -1 without moving.
+// The innermost region wins, though thread_check refuses to bind a name twice.
 static int accept_variable(Reader *r, bool need_sigil)
 {
     skip_blanks(r);
@@ -246,6 +257,8 @@ static int accept_variable(Reader *r, bool need_sigil)
     return -1;
 }
 
+// o += coef * var, or coef alone when var is -1. Keeps the form that the builder makes: one term
+// per variable, none with factor 0, so that printing and reading give equal operands.
 static bool add_term(Reader *r, Operand *o, i64 coef, int var)
 {
     if (var < 0) {
@@ -270,6 +283,7 @@ static bool add_term(Reader *r, Operand *o, i64 coef, int var)
 }
 
 // Adds an affine expression to base and terms of `o`.
+//   affine = term { ("+" | "-") term }      term = int ["*" var] | var ["*" int]
 static bool read_affine(Reader *r, Operand *o)
 {
     for (bool first = true;; first = false) {
@@ -406,6 +420,7 @@ static int accept_special(Reader *r)
     return -1;
 }
 
+// parameter = name, of a declared parameter of the kernel.
 static bool read_param(Reader *r, Operand *o)
 {
     skip_blanks(r);
@@ -417,6 +432,9 @@ static bool read_param(Reader *r, Operand *o)
     return fail(r, NULL, "unknown kernel parameter %s", name);
 }
 
+//   operand = register | float | special | affine
+// Tried in this order: 1.5 begins like an affine number, and a special register's name could be
+// that of an unroll variable (special registers win; the printer writes variables with a $).
 static bool read_value(Reader *r, Operand *o)
 {
     skip_blanks(r);
@@ -433,6 +451,8 @@ static bool read_value(Reader *r, Operand *o)
     return read_affine(r, o);
 }
 
+//   address = "[" register [("+" | "-") affine] "]"
+// Fills two operands: the base and the byte offset, which is 0 when nothing is written.
 static bool read_address(Reader *r, Operand *o)
 {
     if (!expect(r, "[") || !read_register(r, false, &o[0])) return false;
@@ -443,6 +463,8 @@ static bool read_address(Reader *r, Operand *o)
     return read_affine(r, &o[1]) && expect(r, "]");
 }
 
+//   coordinates = "{" operand { "," operand } "}", one to five: the rank of a tensor map
+// Their number is the operation's attribute.
 static bool read_coordinates(Reader *r, ThreadOp *op, Operand *o, int *n)
 {
     if (!expect(r, "{")) return false;
@@ -462,6 +484,8 @@ static bool read_range(Reader *r, Operand *o)
     return read_register(r, true, o) && (!braced || expect(r, "}"));
 }
 
+// operands = what the letters of the row's signature ask for, separated by commas. Kinds are only
+// sorted out as far as the text needs; whether they fit the row is thread_check's question.
 static bool read_operands(Reader *r, ThreadOp *op)
 {
     Operand o[MAX_OPERANDS];
@@ -494,6 +518,7 @@ static bool read_operands(Reader *r, ThreadOp *op)
     return true;
 }
 
+//   memrefs = [";" memref { "," memref }]      memref = buffer "(" [exprs] ")"
 static bool read_mems(Reader *r, ThreadOp *op)
 {
     MemRef m[4];
@@ -525,6 +550,7 @@ static bool word_is(const char *s, size_t n, const char *text)
     return strlen(text) == n && memcmp(s, text, n) == 0;
 }
 
+// Up to four digits: the largest legal attribute is 256.
 static bool suffix_number(const char *s, size_t n, u16 *out)
 {
     u32 v = 0;
@@ -537,6 +563,7 @@ static bool suffix_number(const char *s, size_t n, u16 *out)
     return true;
 }
 
+// The attribute n as a suffix (text.h). False: the suffix is something else.
 static bool attr_suffix(ThreadOp *op, const char *s, size_t n)
 {
     switch (thread_attr(op->op)) {
@@ -555,6 +582,8 @@ static bool attr_suffix(ThreadOp *op, const char *s, size_t n)
     }
 }
 
+// One suffix: attribute, flag, type (the first is `type`, the second `type2`) or comparison. Their
+// order is not enforced; the printer always writes the same one.
 static bool read_suffix(Reader *r, ThreadOp *op, const char *s, size_t n, int *types)
 {
     if (attr_suffix(op, s, n)) return true;
@@ -596,6 +625,8 @@ static int find_op(const char *s, size_t n, size_t *length)
 
 static bool is_wgmma(const ThreadOp *op) { return op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS; }
 
+//   name { "." suffix }
+// Names contain dots themselves (cp.async.wait), hence the longest match.
 static bool read_op_name(Reader *r, ThreadOp *op)
 {
     skip_blanks(r);
@@ -623,6 +654,7 @@ static bool read_op_name(Reader *r, ThreadOp *op)
 
 static bool read_block(Reader *r, ThreadBlock *out);
 
+//   register "=" operand "to" operand "step" operand
 static bool read_for_head(Reader *r, ThreadOp *op)
 {
     op->opnd = ARENA_ARRAY(r->arena, Operand, 4);
@@ -637,6 +669,8 @@ static bool read_for_head(Reader *r, ThreadOp *op)
     return true;
 }
 
+//   name int: the variable and its trips
+// Each region has a variable of its own in fn->unrolls, even when names repeat one after another.
 static bool read_unroll_head(Reader *r, ThreadOp *op)
 {
     const char *name = read_name(r, "the name of an unroll variable");
@@ -651,6 +685,7 @@ static bool read_unroll_head(Reader *r, ThreadOp *op)
     return true;
 }
 
+//   int ".." int: warps from the first to before the second
 static bool read_role_head(Reader *r, ThreadOp *op)
 {
     int end;
@@ -662,6 +697,7 @@ static bool read_role_head(Reader *r, ThreadOp *op)
 }
 
 // Reads behind the name of a region: its head and its blocks.
+// The scope of unroll variables ends with the region, whatever happened inside.
 static bool read_region(Reader *r, ThreadOp *op, Loc own)
 {
     int scope = r->nscope;
@@ -685,6 +721,8 @@ static bool read_region(Reader *r, ThreadOp *op, Loc own)
     return good;
 }
 
+// The operation is in the block before its operands are read: after an error, read_block looks at
+// it to see whether a region was begun.
 static bool read_op(Reader *r, ThreadBlock *out)
 {
     if (++r->nops > MAX_OPS) return fail(r, NULL, "more than %d operations", MAX_OPS);
@@ -702,6 +740,7 @@ static bool read_op(Reader *r, ThreadBlock *out)
     return read_operands(r, op) && read_mems(r, op) && read_place(r, own, &op->loc);
 }
 
+// One operation a line; a closing brace may follow it.
 static bool at_line_end(Reader *r)
 {
     skip_blanks(r);
@@ -723,6 +762,7 @@ static bool read_block(Reader *r, ThreadBlock *out)
         if (read_op(r, out) && at_line_end(r)) continue;
         ThreadOp *last = out->n ? out->at[out->n - 1] : NULL;
         bool region = last && (thread_op[last->op].effect == EFF_CTRL && last->op != OP_EXIT);
+        // Behind a half-read region the braces no longer match: everything after would be noise.
         if (region || r->nesting != depth || r->line != line) return false;
         skip_rest_of_line(r);
         r->failed = false;
@@ -731,6 +771,7 @@ static bool read_block(Reader *r, ThreadBlock *out)
 
 // ---- declarations ------------------------------------------------------------------------------
 
+// Registers, buffers and parameters have a name space each.
 static bool declare(Reader *r, Map *map, const char *name, int index, const char *what)
 {
     if (index >= MAX_DECLARED) return fail(r, NULL, "more than %d %ss", MAX_DECLARED, what);
@@ -739,6 +780,8 @@ static bool declare(Reader *r, Map *map, const char *name, int index, const char
     return true;
 }
 
+// The word at the cursor as an index into `words`; -1 after an error that says what must stand
+// there.
 static int word_index(Reader *r, const char *const *words, int n, const char *what)
 {
     skip_blanks(r);
@@ -748,6 +791,7 @@ static int word_index(Reader *r, const char *const *words, int n, const char *wh
     return -1;
 }
 
+//   class name ["[" int "]"] { "," name ["[" int "]"] }
 static bool read_regs(Reader *r)
 {
     int class = word_index(r, reg_class_name, RC_COUNT, "a class: pred, b16, b32, b64, f32");
@@ -763,6 +807,7 @@ static bool read_regs(Reader *r)
     return true;
 }
 
+//   ("ptr" | "s32" | "s64" | "f32" | "tmap") name
 static bool read_param_decl(Reader *r)
 {
     ThreadParam p = {0};
@@ -775,6 +820,8 @@ static bool read_param_decl(Reader *r)
     return true;
 }
 
+// The rest of a declaration by `shared`, `global` or `mbar` (see decl above). Offsets and extents
+// are bounded here only so that arithmetic on them cannot overflow.
 static bool read_buffer(Reader *r, BufferKind kind, Loc own)
 {
     ThreadBuffer b = {.kind = (u8)kind};
@@ -810,6 +857,7 @@ static bool read_buffer(Reader *r, BufferKind kind, Loc own)
     return true;
 }
 
+// Numbers of the head get wide limits; the machine's are in thread_check, with a better message.
 static bool read_decl(Reader *r)
 {
     ThreadFn *f = r->fn;
@@ -830,6 +878,8 @@ static bool read_decl(Reader *r)
                 "%s starts no declaration", found(r));
 }
 
+//   kernel = "kernel" name { decl } "{" { op } "}"
+// A faulty declaration is reported and its line skipped, like a faulty operation.
 static bool read_kernel(Reader *r)
 {
     ThreadFn *f = r->fn = ARENA_NEW(r->arena, ThreadFn);
@@ -870,6 +920,8 @@ static u16 source_index(Reader *r, const char *name)
     return diag_add_file(r->diag, name, NULL, 0);
 }
 
+//   "source" ("none" | string)
+// The n-th one is file n of the places that follow.
 static bool read_source(Reader *r)
 {
     r->explicit_places = true;

@@ -1,4 +1,5 @@
-// tables.c - the rows of ops.h and thread.h as arrays, and the little that follows from them alone.
+// tables.c - the rows of ops.h and thread.h as arrays, and the little that follows from them
+// alone: sizes of buffers, and how the text form spells attributes and flags.
 #include "text.h"
 
 const ThreadOpInfo thread_op[OP_COUNT] = {
@@ -30,6 +31,7 @@ const char *const special_reg_name[SR_COUNT] = {
 
 // Bytes of a shared buffer or of barriers; -1 when an extent is not a constant, is not positive,
 // or the product leaves 40 bits (the checker refuses such buffers).
+// 40 bits: no product of an offset and 8 can then overflow, and no shared buffer is that large.
 i64 thread_buffer_bytes(const ThreadBuffer *b)
 {
     i64 n = b->kind == BUF_MBAR ? 8 : dtype_bytes[b->type];
@@ -42,7 +44,8 @@ i64 thread_buffer_bytes(const ThreadBuffer *b)
     return n;
 }
 
-// Leading dimensions count whole tiles, the last two are laid out by b->layout.
+// Leading dimensions (the slot, mostly) count whole tiles, the last two are laid out by b->layout.
+// Barriers and row-major buffers are row-major in all dimensions.
 i64 thread_buffer_offset(const ThreadBuffer *b, const i64 *coord)
 {
     i64 extent[6] = {0}, slot = 0;
@@ -63,6 +66,7 @@ const char *const reg_class_name[RC_COUNT] = {"pred", "b16", "b32", "b64", "f32"
 const char *const param_kind_name[PARAM_TMAP + 1] = {"ptr", "s32", "s64", "f32", "tmap"};
 const char *const shfl_mode_name[4] = {"bfly", "idx", "up", "down"};
 
+// What the attribute `n` of an operation means, and with it how it is written.
 ThreadAttr thread_attr(ThreadOpcode op)
 {
     switch (op) {
@@ -90,6 +94,8 @@ ThreadAttr thread_attr(ThreadOpcode op)
     }
 }
 
+// The flags that an operation may have, with their words. Register A has no major, so wgmma.rs
+// lacks trans_a.
 const ThreadFlag thread_flag[] = {
     {OP_LDMATRIX, "trans", OPF_TRANS},
     {OP_STMATRIX, "trans", OPF_TRANS},

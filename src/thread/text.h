@@ -23,9 +23,9 @@ typedef enum {
 ThreadAttr thread_attr(ThreadOpcode op);
 
 typedef struct {
-    u8 op;
-    const char *text;
-    u16 flag;
+    u8 op; // ThreadOpcode that may have the flag
+    const char *text; // its suffix, without the dot
+    u16 flag; // OPF_*
 } ThreadFlag;
 extern const ThreadFlag thread_flag[];
 extern const int thread_flags_n;

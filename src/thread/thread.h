@@ -1,6 +1,6 @@
-// thread.h - the thread IR: one structured program per kernel over typed virtual registers, with the
-// machine operations of Hopper. All back ends, the emulator and the verifier read this and nothing
-// above it.
+// thread.h - the thread IR: one structured program per kernel over typed virtual registers, with
+// the machine operations of Hopper. All back ends, the emulator and the verifier read this and
+// nothing above it.
 //
 // Structure, not SSA: regions (for, if, unroll, role) nest; a virtual register may be written many
 // times; wgmma accumulators are updated in place. A register is an array of `count` machine
@@ -23,6 +23,7 @@
 #include "ops.h"
 
 // Register classes and the types of operations on them.
+// A class is what PTX declares a register as; types are what operations make of its bits.
 typedef enum { RC_PRED, RC_B16, RC_B32, RC_B64, RC_F32, RC_COUNT } RegClass;
 //              id         text     class
 #define THREAD_TYPES(X)              \
@@ -55,19 +56,20 @@ typedef enum {
     TT_COUNT
 } ThreadType;
 // Meaning of types in single operations: b8 loads zero-extend into a b16 register and b8 stores
-// write its low byte; cvt from s16/u16 widens; cvt to e4m3/e5m2 saturates and leaves the high byte 0.
-// cvt.pack.bf16x2 d, a, b (a, b: f32) puts a into the HIGH half and b into the low half, as PTX does;
-// so do f16x2, e4m3x2, e5m2x2 (the last two in b16, saturating). pack.b32 d, a, b (b16 a, b; b64:
-// b32 a, b) has a in the LOW half, and unpack.b32 a, b, s gives the low half to a. tf32 in a
+// write its low byte; cvt from s16/u16 widens; cvt to e4m3/e5m2 saturates and leaves the high byte
+// 0. cvt.pack.bf16x2 d, a, b (a, b: f32) puts a into the HIGH half and b into the low half, as PTX
+// does; so do f16x2, e4m3x2, e5m2x2 (the last two in b16, saturating). pack.b32 d, a, b (b16 a, b;
+// b64: b32 a, b) has a in the LOW half, and unpack.b32 a, b, s gives the low half to a. tf32 in a
 // register is b32. wgmma: `type` is f32, of the accumulators; `type2` the type of A and B.
 
 typedef enum { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE, CMP_COUNT } ThreadCmp;
 // f32 comparisons are ordered (false on NaN) except NE, which is true on NaN (setp.neu).
 
+// Unroll variables in one index: tile loops nest three deep at most, one more is spare.
 enum { INDEX_TERMS = 4 };
 typedef struct {
     u16 var;  // index into ThreadFn.unrolls
-    i32 coef;
+    i32 coef; // what one step of the variable adds
 } IndexTerm;
 
 typedef enum {
@@ -79,12 +81,12 @@ typedef enum {
     OPD_PARAM, // kernel parameter `reg`
 } OperandKind;
 typedef struct {
-    u8 kind;
-    u8 nterms;
+    u8 kind;      // OperandKind
+    u8 nterms;    // entries of term[]
     bool negate;  // predicates only: !p
     u16 count;    // registers in a range operand; 1 otherwise
-    i32 reg;
-    i64 base;
+    i32 reg;      // OPD_REG, OPD_SREG, OPD_PARAM: index
+    i64 base;     // constant part of the index, or the value
     IndexTerm term[INDEX_TERMS]; // affine part over unroll variables
 } Operand;
 
@@ -110,7 +112,7 @@ typedef enum {
 // A place in a buffer: what the program means by the address beside it.
 typedef struct {
     int buffer;            // index into ThreadFn.buffers
-    int ncoord;
+    int ncoord;            // equals the buffer's rank
     const Expr *coord[6];  // one per dimension of the buffer, in elements (barriers: the slot)
 } MemRef;
 
@@ -120,7 +122,7 @@ typedef struct {
     const char *name;      // from the source, interned
     u8 kind;               // BufferKind
     DType type;            // element type (not for BUF_MBAR)
-    int rank;
+    int rank;              // dimensions, 0 to 6
     const Expr *dim[6];    // extents, elements; constants for shared buffers and barriers
     // BUF_SHARED, BUF_MBAR: bytes from the start of the dynamic arena; layout of the last two
     // dimensions (SL_ROW: row-major in all). A barrier slot is 8 bytes.
@@ -190,30 +192,35 @@ enum {
 typedef enum { SHFL_BFLY, SHFL_IDX, SHFL_UP, SHFL_DOWN } ShflMode;
 
 typedef struct {
+    // One kernel. Indices into the vectors are the names that operands use; nothing is ever
+    // removed.
     const char *name;      // kernel name in PTX, [A-Za-z_][A-Za-z0-9_]*
     int threads;           // of the CTA, a multiple of 32
     int maxnreg;           // 0: none given
     int min_ctas;          // 0: none given
     int cluster;           // CTAs of a cluster, 1: none
     i64 smem_bytes;        // dynamic shared memory
-    VEC(ThreadParam) params;
+    VEC(ThreadParam) params; // the kernel's signature, in order
     VEC(ThreadBuffer) buffers;
     VEC(ThreadReg) regs;
     VEC(const char *) unrolls; // names of unroll variables ("i"), one per region that binds one
-    ThreadBlock body;
+    ThreadBlock body;          // roles and what all warps do, in order
 } ThreadFn;
 
 typedef struct {
-    Arena *arena;
-    ExprPool *exprs;
+    Arena *arena;          // owns everything below
+    ExprPool *exprs;       // of all coordinates, extents and strides; owns the names
     const Diag *diag;      // file names of Loc; may be NULL
-    VEC(ThreadFn *) fns;
+    VEC(ThreadFn *) fns;   // kernels, in the order of the source
 } ThreadModule;
 
 typedef struct {
+    // A row of ops.h as data; the columns are explained there.
     const char *name, *sig, *types, *form;
     u8 effect, scope, ptx;
 } ThreadOpInfo;
+// What an operation does besides writing its destinations, and whom it concerns. Passes may move,
+// repeat or drop only EFF_PURE.
 typedef enum { EFF_PURE, EFF_LOAD, EFF_STORE, EFF_ASYNC, EFF_SYNC, EFF_CTRL } OpEffect;
 typedef enum { SCOPE_THREAD, SCOPE_WARP, SCOPE_GROUP, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU } OpScope;
 extern const ThreadOpInfo thread_op[OP_COUNT];
@@ -232,6 +239,7 @@ typedef struct {
 } ThreadBuilder;
 int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count); // makes name unique
 int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf);
+// Each returns the index of the new declaration; buffers and parameters get unique names too.
 int thread_add_param(ThreadBuilder *b, const char *name, ParamKind k);
 static inline Operand opd_reg(int reg, i64 index)
 {
@@ -265,6 +273,7 @@ static inline void thread_close(ThreadBuilder *b, ThreadBlock *saved) { b->at = 
 // ---- print.c, read.c: text, exact in both directions -----------------------------------------
 void thread_print(const ThreadModule *m, Buf *out);
 // Reads a module; errors go to `d` with places in `file` (already added to d). Returns NULL on error.
+// The module refers to nothing in `text`.
 ThreadModule *thread_read(Arena *a, ExprPool *p, Diag *d, u16 file, const char *text, size_t n);
 
 // ---- check.c: the law -------------------------------------------------------------------------
