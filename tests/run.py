@@ -15,9 +15,10 @@ A test is one file with its expectation inside:
   tests/cli/*.test         `$ command`, then `> text` as CHECK, `! text` as NOT, `? N` as EXIT
   kernels/*/*.co           on the emulator with the sizes of tests/kernels.list, and the PTX of each
                            through the assembler
+  kernels/*/*.co, tests/cuda/*.co, tests/thread/*.thr   also as CUDA C++ through nvcc
 
 UPDATE=1 rewrites golden files, JOBS=N sets the number of tests at a time. The last line is
-"N passed, N failed", with ", N skipped" when an assembler is missing."""
+"N passed, N failed", with ", N skipped" when an assembler or nvcc is missing."""
 import argparse, concurrent.futures, os, re, shutil, subprocess, sys, tempfile, time
 from pathlib import Path
 
@@ -130,6 +131,15 @@ def assemble_test(build, kernel, defines, scratch):
             raise Failure(output)
 
 
+def cuda_test(build, words, scratch):
+    """What a command prints as CUDA C++ compiles without a warning or a spill."""
+    got, output = execute(program(build, words + [f"{scratch}.cu"]))
+    if got == 0:
+        got, output = execute(["sh", "tools/cuda_check.sh", "compile", f"{scratch}.cu"])
+    if got:
+        raise Failure(output)
+
+
 def collect(build, sanitized):
     """Yields (name, function of a scratch path, None or the reason to skip)."""
     tag = "asan " if sanitized else ""
@@ -154,6 +164,20 @@ def collect(build, sanitized):
             if not sanitized:
                 yield (f"ptxas {kernel} {' '.join(defines)}".rstrip(),
                        lambda s, k=kernel, d=defines: assemble_test(build, k, d, s), missing)
+    if sanitized:
+        return
+    missing = None if shutil.which("nvcc") or os.path.exists("/usr/local/cuda/bin/nvcc") \
+        else "no nvcc"
+    for p in sorted((ROOT / "kernels").rglob("*.co")) + sorted((ROOT / "tests/cuda").glob("*.co")):
+        text, name = p.read_text(), str(p.relative_to(ROOT))
+        run = re.search(r"// RUN: build %s --emit=cuda -o /dev/null(.*)", text)
+        words = ["build", name] + (run.group(1).split() if run else []) + ["--emit=cuda", "-o"]
+        if not re.search(r"// error:", text):
+            yield f"nvcc {name}", lambda s, w=words: cuda_test(build, w, s), missing
+    for p in sorted((ROOT / "tests/thread").glob("*.thr")):
+        if "error" not in p.name:
+            words = ["thread_tool", "cuda", str(p.relative_to(ROOT))]
+            yield f"nvcc {words[2]}", lambda s, w=words: cuda_test(build, w, s), missing
 
 
 def main():

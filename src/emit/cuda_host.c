@@ -271,7 +271,7 @@ static void print_prototype(Host *h, Buf *out)
     buf_printf(out, "extern \"C\" int %s_launch(", p->name);
     for (int i = 0; i < p->params.n; i++) {
         const PlanParam *q = &p->params.at[i];
-        if (q->kind == PLAN_TENSOR)
+        if (q->kind != PLAN_SCALAR)
             buf_printf(out, "%svoid *%s, ", q->out || q->result ? "" : "const ", h->param[i]);
         else
             buf_printf(out, "%s %s, ", scalar_type(q->type), h->param[i]);
@@ -377,7 +377,7 @@ static void print_checks(Host *h)
 {
     Cuda *x = h->x;
     for (int i = 0; i < h->plan->params.n; i++)
-        if (h->plan->params.at[i].kind == PLAN_TENSOR) print_tensor_checks(h, i);
+        if (h->plan->params.at[i].kind != PLAN_SCALAR) print_tensor_checks(h, i);
     for (int i = 0; i < h->plan->checks.n; i++) {
         const PlanCheck *c = &h->plan->checks.at[i];
         buf_printf(h->out, "    const baton_int baton_rule_%d = %s;\n", i, expr_text(h, c->cond));
@@ -493,8 +493,25 @@ static void print_kernel_step(Host *h, const PlanStep *s)
                s->block, s->smem_bytes, s->kernel, args);
 }
 
+// The caller fills a workspace: the launcher says with what.
+static void print_host_step(Host *h, const PlanStep *s)
+{
+    const PlanParam *q = &h->plan->params.at[s->param];
+    buf_printf(h->out, "    // %s, a workspace of %s[", h->param[s->param], dtype_name[q->type]);
+    for (int i = 0; i < q->rank; i++)
+        buf_printf(h->out, "%s%s", i ? ", " : "", expr_text(h, q->dim[i]));
+    buf_printf(h->out, "], holds what %s of baton's library makes of (", s->function);
+    for (int i = 0; i < s->host_args.n; i++)
+        buf_printf(h->out, "%s%s", i ? ", " : "", expr_text(h, s->host_args.at[i]));
+    buf_puts(h->out, ").\n");
+}
+
 static void print_step(Host *h, const PlanStep *s, int k)
 {
+    if (s->kind == STEP_HOST) {
+        print_host_step(h, s);
+        return;
+    }
     const char *what = s->kind == STEP_KERNEL
                            ? cu_text(h->x, "kernel %s", s->kernel)
                            : cu_text(h->x, "fills %s", h->plan->params.at[s->param].name);
