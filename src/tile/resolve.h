@@ -68,6 +68,7 @@ struct Symbol {
     bool mutable;
     int scalar;    // index of its TileScalar, -1
     bool with_var; // of `with`: a foreach may iterate it
+    bool of_role;  // an index of a parallel that is constant in this role
     // futures of copies and of products
     bool is_future, async, waited, blamed;
     int future;

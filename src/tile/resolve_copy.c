@@ -392,6 +392,7 @@ static void wait_one(Resolve *r, const AstNode *ref)
         resolve_error(r, ref->loc, "wait in front of the loop",
                       "'%s' starts once but this wait stands in a loop", s->name);
         s->waited = true;
+        product_done(r, s);
         return;
     }
     s->waited = true;

@@ -252,7 +252,7 @@ static Symbol *published_copy(Resolve *r, const AstNode *ref)
         resolve_error(r, ref->loc, "put both into the same block",
                       "the trigger stands in another loop, branch or role than the copy '%s'",
                       f->name);
-        f->waited = true;
+        f->blamed = true;
     } else {
         return f;
     }

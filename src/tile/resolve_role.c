@@ -56,6 +56,17 @@ static bool only_parallel(const Resolve *r, const Expr *e)
     return only_parallel(r, e->a) && only_parallel(r, e->b) && only_parallel(r, e->c);
 }
 
+// Names an index that this role has made a constant.
+static bool names_role_constant(const Resolve *r, const AstNode *e)
+{
+    if (!e) return false;
+    const Symbol *s = e->kind == AST_NAME ? scope_find(r, e->name) : NULL;
+    if ((s && s->of_role) || names_role_constant(r, e->value)) return true;
+    for (int i = 0; i < e->list.n; i++)
+        if (names_role_constant(r, e->list.at[i])) return true;
+    return false;
+}
+
 // Whether a side of a comparison depends on the thread. It is looked at once more here, without
 // messages and without a trace.
 static bool side_depends(Resolve *r, const AstNode *e)
@@ -68,6 +79,7 @@ static bool side_depends(Resolve *r, const AstNode *e)
     r->at = at;
     r->diag = diag;
     if (v.kind != VAL_SCALAR) return false;
+    if (names_role_constant(r, e)) return true;
     return v.index ? uses_parallel(r, v.index) : resolve_tree_level(r, v.x) > LEVEL_BLOCK;
 }
 
@@ -143,7 +155,8 @@ static void bind_constants(Resolve *r, int lo, int hi)
         Value v = s->value;
         v.index = expr_const(r->x, value);
         v.x = NULL;
-        scope_add(r, s->name, s->loc, v);
+        Symbol *inside = scope_add(r, s->name, s->loc, v);
+        if (inside) inside->of_role = true;
     }
 }
 
