@@ -184,6 +184,9 @@ static void print_for(Ptx *x, const ThreadOp *op)
     ptx_line(x, NULL, "setp.ge.s32 %%$loop%d, %s, %s;", loop, k.s, hi.s);
     ptx_line(x, NULL, "@%%$loop%d bra.uni $end%d;", loop, label);
     buf_printf(x->out, "$for%d:\n", label);
+    // Unrolling is a decision of the program (unroll regions); the assembler's own would cost a
+    // role with few registers its loop, in spills.
+    ptx_line(x, NULL, ".pragma \"nounroll\";");
     print_block(x, &op->body);
     ptx_line(x, NULL, "add.s32 %s, %s, %lld;", k.s, k.s, (long long)op->opnd[3].base);
     ptx_line(x, NULL, "setp.lt.s32 %%$loop%d, %s, %s;", loop, k.s, hi.s);

@@ -411,19 +411,34 @@ void lower_wait_mbar(Lower *l, int buffer, int phase)
     EMIT(&l->b, OP_XOR, TT_B32, opd_reg(phase, 0), opd_reg(phase, 0), opd_imm(1));
 }
 
+// What one thread does for its role stands in a branch of its own: predicated, each coordinate would
+// take a register of every thread and a conversion to a uniform one.
+typedef struct {
+    ThreadBlock *saved;
+    int mark;
+} Leader;
+
+static Leader open_leader(Lower *l)
+{
+    Leader x = {.mark = l->cache.n};
+    thread_open_if(&l->b, opd_reg(lower_elect(l), 0), &x.saved);
+    return x;
+}
+
+static void close_leader(Lower *l, const Leader *x) { lower_close(l, x->saved, x->mark); }
+
 // A load whose bytes complete a generation of an event. The first load of the generation announces
 // the bytes of all of them, before any can land.
 static void event_load(Lower *l, const Copy *c)
 {
+    Leader leader = open_leader(l);
     Address a = event_address(l, c->op);
-    Operand outer = l->b.guard, leader = opd_reg(lower_elect(l), 0);
-    l->b.guard = both(l, outer, leader);
     if (c->op->imm) {
         ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset, opd_imm(c->op->imm));
         thread_mem(&l->b, x, a.ref);
     }
     tma_boxes(l, c, &a);
-    l->b.guard = outer;
+    close_leader(l, &leader);
 }
 
 static void tma_load(Lower *l, const Copy *c)
@@ -439,14 +454,13 @@ static void tma_load(Lower *l, const Copy *c)
         make_mbar(l, l->k->buffers.at[c->shared->buffer].name, &buffer, &phase);
         if (f >= 0) l->future_mbar[f] = buffer, l->future_phase[f] = phase;
     }
+    Leader leader = open_leader(l);
     Address a = lower_mbar_address(l, buffer);
-    Operand outer = l->b.guard, leader = opd_reg(lower_elect(l), 0);
-    l->b.guard = both(l, outer, leader);
     ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset,
                        opd_imm(c->rows * c->cols * c->elem));
     thread_mem(&l->b, x, a.ref);
     tma_boxes(l, c, &a);
-    l->b.guard = outer;
+    close_leader(l, &leader);
     if (f >= 0) return;
     l->pending_mbar[c->shared->buffer] = buffer; // sync.c waits before the first reader
     l->pending_phase[c->shared->buffer] = phase;
@@ -454,12 +468,11 @@ static void tma_load(Lower *l, const Copy *c)
 
 static void tma_store(Lower *l, const Copy *c)
 {
-    Operand outer = l->b.guard, leader = opd_reg(lower_elect(l), 0);
-    l->b.guard = both(l, outer, leader);
+    Leader leader = open_leader(l);
     tma_boxes(l, c, NULL);
     thread_emit0(&l->b, OP_BULK_COMMIT, 0);
     thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
-    l->b.guard = outer;
+    close_leader(l, &leader);
 }
 
 // The TMA unit takes what the source gives it (tma.*), and a dma.copy into a swizzled tile for which

@@ -284,6 +284,13 @@ void lower_op_PAR(Lower *l, const TileOp *op)
     l->level = outer;
 }
 
+static bool uses_scalar(const Lower *l, const Expr *e)
+{
+    for (int i = 0; i < l->mutables.n; i++)
+        if (expr_uses(e, l->mutables.at[i])) return true;
+    return false;
+}
+
 void lower_op_FOR(Lower *l, const TileOp *op)
 {
     if (++l->depth > LOOP_DEPTH_MAX) {
@@ -304,6 +311,11 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     lower_loop_var(l, reg, first, last == INT64_MAX ? last : last - 1);
     map_put(l->subst, op->var, (void *)(uintptr_t)lower_reg_expr(l, reg));
     Operand from = lower_index(l, lo), to = lower_index(l, hi);
+    if (hi->op == EX_VAR && uses_scalar(l, hi)) { // the bound is the value at entry
+        Operand bound = opd_reg(lower_new_reg(l, "bound", RC_B32, 1), 0);
+        EMIT(&l->b, OP_MOV, TT_B32, bound, to);
+        to = bound;
+    }
     ThreadBlock *saved;
     int mark = l->cache.n;
     thread_open_for(&l->b, reg, from, to, step, &saved);
