@@ -10,22 +10,25 @@
 #include <string.h>
 
 struct baton_context {
-    RtDevice *device;
+    RtDevice *device;      // owned
     RtTimes times;         // of opening
-    bool no_cache;
+    bool no_cache;         // from baton_open_info
 };
 
 struct baton_module {
-    baton_context *context;
+    baton_context *context; // must outlive the module
     Arena *arena;          // holds this struct, the plan and the PTX
-    const Plan *plan;
-    RtModule *code;
+    const Plan *plan;      // read from the head of the PTX
+    RtModule *code;        // owned; on the context's device
     RtTimes times;
 };
 
+// Per thread, so that a failure elsewhere cannot replace the sentence between a call and its
+// reader.
 static _Thread_local char last_error[sizeof ((RtError *)0)->text];
 
-// The public element types are DType's rows.
+// The public element types are DType's rows. These pin the order: a row that is inserted, removed
+// or moved would shift one of them.
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), #a " is " #b)
 SAME(BATON_F32, DT_F32);
 SAME(BATON_BF16, DT_BF16);
@@ -66,6 +69,7 @@ static baton_status finish(const RtError *e, baton_status s)
     return s;
 }
 
+// A failure that this file finds by itself: the caller's argument breaks a rule.
 static baton_status refuse(const char *fmt, ...) PRINTF_LIKE(1, 2);
 static baton_status refuse(const char *fmt, ...)
 {
@@ -80,8 +84,11 @@ static baton_status refuse(const char *fmt, ...)
 // A struct of the caller says its size in its first field. Shorter than ours: the rest is taken as
 // zero, or not written. Longer: only the part that both know is touched.
 
+// Larger than any struct will become: beyond it the field was not set, and its neighbours must not
+// be read or written.
 enum { STRUCT_LIMIT = 4096 };
 
+// The caller's struct into ours; fields that an older caller does not know are zero.
 static baton_status take_struct(void *ours, size_t ours_n, const void *theirs, const char *type)
 {
     size_t n;
@@ -94,6 +101,7 @@ static baton_status take_struct(void *ours, size_t ours_n, const void *theirs, c
     return BATON_OK;
 }
 
+// Our struct into the caller's, all but the size, which stays the caller's.
 static baton_status give_struct(void *theirs, const void *ours, size_t ours_n, const char *type)
 {
     size_t n;
@@ -110,6 +118,7 @@ static baton_status give_struct(void *theirs, const void *ours, size_t ours_n, c
 
 // ---- contexts -----------------------------------------------------------------------------------
 
+// Nothing is kept of `info`: the driver's path is only used to open it.
 baton_status baton_open(const baton_open_info *info, baton_context **out)
 {
     if (!out) return refuse("baton_open: the place for the context is NULL");
@@ -139,6 +148,7 @@ void baton_close(baton_context *c)
     free(c);
 }
 
+// Pending errors of asynchronous work come out here, as the driver's own sentence.
 baton_status baton_synchronize(baton_context *c, void *stream)
 {
     RtError e = {0};
@@ -191,6 +201,7 @@ baton_status baton_copy_to_host(baton_context *c, void *to, const void *from, si
 
 // ---- modules ------------------------------------------------------------------------------------
 
+// A guard against the wrong file: kernels have some hundred kilobytes.
 enum { FILE_LIMIT = 256 << 20 }; // bytes of a kernel file
 
 // The plan at the head of the text; NULL with the messages in `e`.
@@ -209,6 +220,8 @@ static const Plan *find_plan(Arena *a, const char *name, const char *text, size_
     return NULL;
 }
 
+// Plan and machine code of one text. On success the module owns `a`, which holds name and text; on
+// failure the caller still does.
 static baton_status load_text(baton_context *c, const char *name, const char *text, size_t n,
                               Arena *a, baton_module **out)
 {
@@ -230,6 +243,7 @@ static baton_status load_text(baton_context *c, const char *name, const char *te
     return finish(&e, s);
 }
 
+// Copies the data: the plan's texts point into it as long as the module lives.
 baton_status baton_load_memory(baton_context *c, const char *name, const void *data, size_t bytes,
                                baton_module **out)
 {
@@ -274,6 +288,7 @@ const char *baton_module_name(const baton_module *m) { return m ? m->plan->name 
 
 int baton_parameter_count(const baton_module *m) { return m ? plan_arguments(m->plan) : 0; }
 
+// Workspaces, which stand behind the caller's parameters, are none of the caller's business.
 baton_status baton_get_parameter(const baton_module *m, int index, baton_parameter_info *info)
 {
     if (!m) return refuse("baton_get_parameter: the module is NULL");
@@ -346,6 +361,8 @@ static baton_status bind_arguments(Arena *a, baton_module *m, const baton_tensor
     return finish(&e, rt_prepare(a, m->code, m->plan, values, out, NULL, &e));
 }
 
+// All of the launch's memory goes at once: the driver copies arguments and tensor maps during the
+// call, so nothing of it is needed while the kernel runs.
 baton_status baton_launch(baton_module *m, const baton_tensor *arguments, int count, void *stream)
 {
     if (!m) return refuse("baton_launch: the module is NULL");
@@ -359,6 +376,7 @@ baton_status baton_launch(baton_module *m, const baton_tensor *arguments, int co
     return s;
 }
 
+// Prepared once, launched many times: the preparation is not part of the times.
 baton_status baton_time(baton_module *m, const baton_tensor *arguments, int count, void *stream,
                         int warmup, int runs, baton_timing *timing)
 {

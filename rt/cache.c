@@ -19,12 +19,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// A file beyond it is no cubin of ours; it is not read at all.
 enum { ENTRY_LIMIT = 256 << 20 }; // bytes of one file
 
 // What is done to the PTX besides its own text; changing how it is assembled changes this.
 static const char assembler[] = "driver linker, default options, version 1";
 
 // The second half of the key: eight bytes at a time, multiply and fold, unrelated to FNV.
+// Two unrelated hashes and the length make a key of 192 bits: accidents do not collide in all
+// three.
 static u64 hash_words(const void *data, size_t n, u64 h)
 {
     const u8 *p = data;
@@ -40,6 +43,7 @@ static u64 hash_words(const void *data, size_t n, u64 h)
     return h ^ (h >> 29);
 }
 
+// Goes on where the last call stopped: the halves of the key are their own seeds.
 static void hash_more(RtCacheKey *k, const void *p, size_t n)
 {
     k->hash[0] = hash_bytes(p, n, k->hash[0]);
@@ -47,6 +51,7 @@ static void hash_more(RtCacheKey *k, const void *p, size_t n)
     k->length += n;
 }
 
+// The driver's version stands for its assembler: another driver may make other code of equal PTX.
 RtCacheKey rt_cache_key(const char *ptx, size_t ptx_bytes, const char *options, int driver_version)
 {
     RtCacheKey k = {0};
@@ -60,6 +65,7 @@ RtCacheKey rt_cache_key(const char *ptx, size_t ptx_bytes, const char *options, 
     return k;
 }
 
+// A relative XDG_CACHE_HOME is to be ignored, says its specification.
 char *rt_cache_dir(Arena *a)
 {
     const char *dir = getenv("BATON_CACHE");
@@ -70,6 +76,7 @@ char *rt_cache_dir(Arena *a)
     return dir && *dir ? arena_printf(a, "%s/.cache/baton", dir) : NULL;
 }
 
+// "<dir>/<32 hexadecimal digits>.cubin"
 static char *entry_path(Arena *a, const char *dir, RtCacheKey key)
 {
     return arena_printf(a, "%s/%016" PRIx64 "%016" PRIx64 ".cubin", dir, key.hash[0], key.hash[1]);
@@ -86,8 +93,10 @@ static int put_header(char *out, size_t n, RtCacheKey key, const void *code, siz
                     key.hash[0], key.hash[1], key.length, (u64)code_bytes, (u64)log_bytes, check);
 }
 
+// "baton-cache 1 " has 14 characters, each number 16 and a blank (the last a newline).
 enum { HEADER_BYTES = 14 + 6 * 17, CODE_AT = 14 + 3 * 17, LOG_AT = CODE_AT + 17 };
 
+// 16 digits; what is none ends the number, and then the header will not compare equal.
 static u64 hex_at(const char *s)
 {
     char digits[17] = {0};
@@ -110,6 +119,7 @@ static bool entry_is_whole(const Buf *b, RtCacheKey key, size_t *code_bytes, siz
     return memcmp(want, b->s, HEADER_BYTES) == 0;
 }
 
+// Only absence is silent: a folder without permission or a damaged entry is worth a note.
 bool rt_cache_get(Arena *a, const char *dir, RtCacheKey key, Buf *code, Buf *log, const char **note)
 {
     *note = "";
@@ -134,6 +144,7 @@ bool rt_cache_get(Arena *a, const char *dir, RtCacheKey key, Buf *code, Buf *log
 }
 
 // Makes the folder and those above it. False with errno when it is not there afterwards.
+// Folders on the way may exist or be made by another process at this moment: only the last counts.
 static bool make_folder(Arena *a, const char *dir)
 {
     char *path = arena_printf(a, "%s", dir);
@@ -151,6 +162,7 @@ static bool make_folder(Arena *a, const char *dir)
     return S_ISDIR(st.st_mode);
 }
 
+// All n bytes, in as many calls as it takes; false with errno.
 static bool write_all(int fd, const char *p, size_t n)
 {
     while (n) {
@@ -163,6 +175,7 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
+// The temporary file lies in the same folder, since a rename is atomic only inside a file system.
 const char *rt_cache_put(Arena *a, const char *dir, RtCacheKey key, const void *code,
                          size_t code_bytes, const char *log)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// RtDevice is the first member, so its address is the device's.
 static CudaDevice *cuda(RtDevice *d) { return (CudaDevice *)d; }
 
 baton_status cuda_enter(const CudaDevice *d, RtError *e)
@@ -17,6 +18,7 @@ baton_status cuda_enter(const CudaDevice *d, RtError *e)
              : BATON_OK;
 }
 
+// Pops what cuda_enter pushed; that cannot fail in a way that would matter.
 void cuda_leave(const CudaDevice *d)
 {
     CuContext c;
@@ -35,6 +37,7 @@ void cuda_leave(const CudaDevice *d)
 
 // ---- memory -------------------------------------------------------------------------------------
 
+// Empty tensors get an address too: the driver refuses to allocate 0 bytes.
 static baton_status cuda_alloc(RtDevice *device, size_t bytes, void **out, RtError *e)
 {
     CudaDevice *d = cuda(device);
@@ -50,6 +53,7 @@ static baton_status cuda_alloc(RtDevice *device, size_t bytes, void **out, RtErr
     return BATON_OK;
 }
 
+// cuMemFree waits for kernels that still run, so memory may be given back early.
 static void cuda_release(RtDevice *device, void *p)
 {
     CudaDevice *d = cuda(device);
@@ -59,6 +63,8 @@ static void cuda_release(RtDevice *device, void *p)
     cuda_leave(d);
 }
 
+// On the default stream. From ordinary memory it may return before the last bytes have arrived on
+// the device; the source is free by then.
 static baton_status cuda_copy_in(RtDevice *device, void *to, const void *from, size_t bytes,
                                  RtError *e)
 {
@@ -77,6 +83,7 @@ static baton_status cuda_copy_out(RtDevice *device, void *to, const void *from, 
                "copying %zu bytes from %s", bytes, device->name);
 }
 
+// Asynchronous, in order with the kernels of the stream.
 static baton_status cuda_fill(RtDevice *device, void *to, u8 byte, size_t bytes, void *stream,
                               RtError *e)
 {
@@ -102,6 +109,7 @@ static baton_status cuda_kernel(RtModule *m, const char *name, RtKernel **out, R
     return r ? rt_driver_fail(&d->driver, r, e, "looking for the kernel %s", name) : BATON_OK;
 }
 
+// Local memory is spills and stack; a kernel of ours should have none.
 static baton_status cuda_kernel_info(RtModule *m, RtKernel *k, RtKernelInfo *out, RtError *e)
 {
     CudaDevice *d = cuda(m->device);
@@ -126,6 +134,8 @@ static const u8 tmap_swizzle[SL_COUNT] = {
     [SL_ROW] = 0, [SL_SWZ32] = 1, [SL_SWZ64] = 2, [SL_SWZ128] = 3,
 };
 
+// The limits were checked by name before (target/tma.h): the driver says only "invalid value". L2
+// promotion made no difference in measurements; out-of-bounds elements are zero.
 static baton_status encode_tmap(const CudaDevice *d, const TensorMap *m, const char *kernel,
                                 int arg, CuTensorMap *out, RtError *e)
 {
@@ -147,6 +157,8 @@ typedef struct {
 
 // The kernel's own account of its parameters against the arguments, where the driver gives it: a
 // plan and machine code that do not belong together would make it read past the values.
+// Asking for parameter nargs must fail: there is none. An integer of the plan has 64 bits and may
+// be a 32-bit parameter of the kernel when its value fits.
 static baton_status check_params(const CudaDevice *d, const RtKernelLaunch *k, RtError *e)
 {
     static const u8 size_of_kind[] = {
@@ -174,6 +186,7 @@ static baton_status check_params(const CudaDevice *d, const RtKernelLaunch *k, R
     return BATON_OK;
 }
 
+// On the host the map needs 64 bytes of alignment, says the driver.
 static CuTensorMap *alloc_tmap(Arena *a)
 {
     // The arena aligns to 16 bytes only.
@@ -182,6 +195,7 @@ static CuTensorMap *alloc_tmap(Arena *a)
     return (CuTensorMap *)((p + align - 1) & ~(align - 1));
 }
 
+// params[i] points at the i-th value, which lives in k->args or in the arena.
 static baton_status pack_args(const CudaDevice *d, Arena *a, const RtKernelLaunch *k, Packed *p,
                               RtError *e)
 {
@@ -207,6 +221,8 @@ static baton_status pack_args(const CudaDevice *d, Arena *a, const RtKernelLaunc
     return BATON_OK;
 }
 
+// Everything that can fail for the launch's numbers happens here, so that repeating it is one call
+// of the driver. More than 48 KB of dynamic shared memory must be asked for on the function first.
 static baton_status cuda_pack(RtDevice *device, Arena *a, RtKernelLaunch *k, RtError *e)
 {
     CudaDevice *d = cuda(device);
@@ -228,6 +244,7 @@ static baton_status cuda_pack(RtDevice *device, Arena *a, RtKernelLaunch *k, RtE
     return s;
 }
 
+// One call, asynchronous. The attribute is passed only when there is a cluster.
 static baton_status cuda_launch(RtDevice *device, const RtKernelLaunch *k, void *stream, RtError *e)
 {
     CudaDevice *d = cuda(device);
@@ -270,6 +287,7 @@ static baton_status cuda_mark(RtDevice *device, void *mark, void *stream, RtErro
     IN_CONTEXT(d, e, d->driver.event_record(mark, stream), "recording an event");
 }
 
+// Waits for `to`; an error of the kernels between shows up here.
 static baton_status cuda_mark_ms(RtDevice *device, void *from, void *to, double *ms, RtError *e)
 {
     CudaDevice *d = cuda(device);
@@ -295,6 +313,7 @@ static void cuda_mark_free(RtDevice *device, void *mark)
 
 // ---- opening ------------------------------------------------------------------------------------
 
+// Also for a device that failed to open: what was not reached is NULL.
 static void cuda_close(RtDevice *device)
 {
     CudaDevice *d = cuda(device);
@@ -338,6 +357,7 @@ static baton_status identify(CudaDevice *d, int number, RtError *e)
     base->prop[PROP_SM_COUNT] = sms;
     base->prop[PROP_SMEM_MAX] = smem;
     base->driver_version = v->version;
+    // Code for sm_90a runs on 9.0 and nowhere else: its "a" promises nothing to later GPUs.
     if (base->major != 9 || base->minor != 0)
         return rt_fail(e, BATON_WRONG_DEVICE,
                        "cuda:%d is a %s of compute capability %d.%d; baton needs 9.0 (Hopper)",
@@ -345,6 +365,7 @@ static baton_status identify(CudaDevice *d, int number, RtError *e)
     return BATON_OK;
 }
 
+// Making the context is most of the time (about a quarter of a second), hence the order.
 baton_status rt_cuda_open(const char *library, int number, RtDevice **out, RtTimes *t, RtError *e)
 {
     *out = NULL;

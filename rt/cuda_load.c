@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+// The verbose log has some hundred bytes a kernel; the driver cuts what does not fit.
 enum { LOG_BYTES = 32 * 1024 };
 
 // One run of the assembler: the logs must live as long as the link state.
@@ -19,6 +20,8 @@ typedef struct {
     size_t code_bytes;
 } Assembly;
 
+// PTX to a cubin that out->link owns. The PTX goes in with its NUL, as the driver wants it. After
+// a failure out->error may say why; out->link may be open either way.
 static CuResult assemble(const CudaDevice *d, Arena *a, const RtCode *c, Assembly *out)
 {
     out->info = arena_alloc(a, LOG_BYTES);
@@ -50,6 +53,8 @@ static void trim(char *s)
     while (n && (s[n - 1] == '\n' || s[n - 1] == ' ')) s[--n] = 0;
 }
 
+// The assembler's own words when there are any; else the driver's code, told apart into "refused
+// the program" and "something broke".
 static baton_status assemble_failed(const CudaDevice *d, const RtCode *c, Assembly *as, CuResult r,
                                     RtError *e)
 {
@@ -65,6 +70,7 @@ static baton_status assemble_failed(const CudaDevice *d, const RtCode *c, Assemb
 }
 
 // PTX to the device by way of the assembler; fills the cache.
+// Loading comes before storing: code that the device does not take must not get into the cache.
 static baton_status load_ptx(CudaModule *m, const RtCode *c, const char *cache, RtCacheKey key,
                              RtTimes *t, RtError *e)
 {
@@ -95,6 +101,7 @@ static baton_status load_ptx(CudaModule *m, const RtCode *c, const char *cache, 
 }
 
 // True when the module came out of the cache.
+// A refused entry is no error: it is assembled anew and replaced.
 static bool load_cached(CudaModule *m, const char *cache, RtCacheKey key, RtTimes *t)
 {
     const CudaDevice *d = (const CudaDevice *)m->base.device;
@@ -117,6 +124,7 @@ static bool load_cached(CudaModule *m, const char *cache, RtCacheKey key, RtTime
     return found;
 }
 
+// Ready machine code first, then the cache, then the assembler.
 static baton_status load_code(CudaModule *m, const RtCode *c, RtTimes *t, RtError *e)
 {
     const CudaDevice *d = (const CudaDevice *)m->base.device;
@@ -142,6 +150,7 @@ static baton_status load_code(CudaModule *m, const RtCode *c, RtTimes *t, RtErro
     return load_ptx(m, c, cache, key, t, e);
 }
 
+// The module is an arena of its own: notes, log and the struct end with cuda_unload.
 baton_status cuda_load(RtDevice *device, const RtCode *c, RtModule **out, RtTimes *t, RtError *e)
 {
     CudaDevice *d = (CudaDevice *)device;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+// Since some moment in the past: for differences only.
 double rt_now_ms(void)
 {
     struct timespec t;
@@ -15,6 +16,7 @@ double rt_now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+// Cuts what does not fit, such as the end of a long log.
 static baton_status fail_with(RtError *e, baton_status s, const char *fmt, va_list ap)
 {
     e->status = s;
@@ -42,6 +44,7 @@ static const struct {
 #undef X
 };
 
+// A function that is not needed may be NULL in the table; its users ask.
 static baton_status fill_table(const char *path, RtDriver *d, RtError *e)
 {
     for (int i = 0; i < COUNT(calls); i++) {
@@ -57,6 +60,7 @@ static baton_status fill_table(const char *path, RtDriver *d, RtError *e)
     return BATON_OK;
 }
 
+// cuInit fails in its own way on a machine without a GPU, and that is not a broken driver.
 static baton_status start_driver(RtDriver *d, RtError *e)
 {
     CuResult r = d->init(0);
@@ -71,6 +75,7 @@ static baton_status start_driver(RtDriver *d, RtError *e)
     return BATON_OK;
 }
 
+// On failure the table is empty and closed again.
 baton_status rt_driver_open(const char *path, RtDriver *out, RtError *e)
 {
     *out = (RtDriver){0};
@@ -93,6 +98,7 @@ void rt_driver_close(RtDriver *d)
     d->library = NULL;
 }
 
+// Names and texts come from the driver, which may not know a code of its own successor.
 baton_status rt_driver_fail(const RtDriver *d, CuResult r, RtError *e, const char *fmt, ...)
 {
     va_list ap;

@@ -6,6 +6,7 @@
 
 #include "rt.h"
 
+// Handles are pointers of distinct types, so that the compiler tells them apart.
 typedef int CuResult;           // 0: success
 typedef u64 CuAddress;          // on the device
 typedef struct CuContextOpaque *CuContext;
@@ -26,16 +27,19 @@ enum {
     CU_ERROR_INVALID_PTX = 218,
     CU_ERROR_NOT_FOUND = 500,
 
+    // Device attributes.
     CU_DEVICE_SM_COUNT = 16,
     CU_DEVICE_MAJOR = 75,
     CU_DEVICE_MINOR = 76,
     CU_DEVICE_SMEM_OPTIN = 97,
 
+    // Function attributes.
     CU_FUNC_SHARED_BYTES = 1,
     CU_FUNC_LOCAL_BYTES = 3,
     CU_FUNC_REGISTERS = 4,
     CU_FUNC_MAX_DYNAMIC_SHARED = 8,
 
+    // Options of the linker, and the kind of its input.
     CU_JIT_INFO_LOG = 3,
     CU_JIT_INFO_LOG_BYTES = 4,
     CU_JIT_ERROR_LOG = 5,
@@ -45,6 +49,7 @@ enum {
 
     CU_LAUNCH_CLUSTER = 4,      // launch attribute: extents of the cluster
 
+    // Fields of a tensor map.
     CU_TMAP_INTERLEAVE_NONE = 0,
     CU_TMAP_L2_PROMOTION_256B = 3,
     CU_TMAP_FILL_ZERO = 0,
@@ -54,9 +59,10 @@ typedef struct {
     _Alignas(128) u64 word[16]; // opaque, made by cuTensorMapEncodeTiled; the driver wants 64
 } CuTensorMap;
 
+// One attribute of a launch, laid out as the driver's struct.
 typedef struct {
-    int id;
-    char pad[4];
+    int id; // which attribute: CU_LAUNCH_CLUSTER
+    char pad[4]; // the driver's struct has its union at byte 8
     union {
         u32 cluster[3];
         char space[64];
@@ -66,8 +72,8 @@ typedef struct {
 typedef struct {
     u32 grid[3], block[3], shared_bytes;
     CuStream stream;
-    CuLaunchAttribute *attributes;
-    u32 nattributes;
+    CuLaunchAttribute *attributes; // the driver only reads them
+    u32 nattributes; // entries of `attributes`
 } CuLaunchConfig;
 
 // One row per function: field, symbol in the library, whether the runtime can live without it,
@@ -138,14 +144,14 @@ typedef struct {
     RtDevice base;
     RtDriver driver;
     Arena *arena;               // holds this struct
-    int device;
+    int device;                 // the driver's handle
     CuContext context;          // the primary context
 } CudaDevice;
 
 typedef struct {
     RtModule base;
     Arena *arena;               // holds this struct and its texts
-    CuModule module;
+    CuModule module;            // the driver's handle
 } CudaModule;
 
 // Makes the device's context the calling thread's; cuda_leave restores the one before.

@@ -9,14 +9,14 @@
 
 typedef struct {
     RtDevice base;
-    RtEmulatorOptions options;
+    RtEmulatorOptions options;  // of the launches to come
     Arena *reports_arena;       // reports and the vector; replaced by rt_emulator_set
     VEC(EmuReport *) reports;
 } EmulatorDevice;
 
 typedef struct {
     RtModule base;
-    const ThreadModule *thread;
+    const ThreadModule *thread; // the program; owned by who loaded it
 } EmulatorModule;
 
 // A mark is the time at which the stream, which is never behind, passed it.
@@ -24,6 +24,7 @@ typedef struct {
     double ms;
 } Mark;
 
+// Small structs only; running out of memory for those ends the process.
 static void *allocate(size_t bytes)
 {
     void *p = calloc(1, bytes);
@@ -31,6 +32,7 @@ static void *allocate(size_t bytes)
     return p;
 }
 
+// Nothing to compile: the thread IR is interpreted, kernels are found by name.
 static baton_status emulator_load(RtDevice *d, const RtCode *c, RtModule **out, RtTimes *t,
                                   RtError *e)
 {
@@ -67,6 +69,7 @@ static baton_status emulator_kernel_info(RtModule *m, RtKernel *k, RtKernelInfo 
 
 // ---- memory -------------------------------------------------------------------------------------
 
+// Aligned to 256 bytes like the driver's memory: plans rely on it.
 static baton_status emulator_alloc(RtDevice *d, size_t bytes, void **out, RtError *e)
 {
     *out = NULL;
@@ -132,6 +135,7 @@ static baton_status convert_arg(const ThreadParam *q, const RtArg *a, const char
     return BATON_OK;
 }
 
+// Holds the plan against the kernel, as the driver's account of parameters does on a GPU.
 static baton_status emulator_pack(RtDevice *d, Arena *a, RtKernelLaunch *k, RtError *e)
 {
     (void)d;
@@ -151,6 +155,7 @@ static baton_status emulator_pack(RtDevice *d, Arena *a, RtKernelLaunch *k, RtEr
     return BATON_OK;
 }
 
+// Hazards do not fail the launch: results stay comparable, and the caller asks for the reports.
 static baton_status emulator_launch(RtDevice *device, const RtKernelLaunch *k, void *stream,
                                     RtError *e)
 {
@@ -196,6 +201,7 @@ static baton_status emulator_mark(RtDevice *d, void *mark, void *stream, RtError
     return BATON_OK;
 }
 
+// The emulator's own time, which says nothing about a GPU.
 static baton_status emulator_mark_ms(RtDevice *d, void *from, void *to, double *ms, RtError *e)
 {
     (void)d, (void)e;
@@ -228,6 +234,7 @@ static const RtDeviceOps emulator_ops = {
     .mark_free = emulator_mark_free, .close = emulator_close,
 };
 
+// Plans that size a persistent grid by the number of multiprocessors get the grid of a real card.
 baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtError *e)
 {
     (void)e;

@@ -20,17 +20,18 @@ struct RtHostResult {
     struct RtHostResult *next;            // the last used first
     const OpsHostFunction *function;
     i64 args[OPS_HOST_MAX_ARGS];
-    void *device;
-    size_t bytes;
+    void *device;                         // its address there, NULL until it is built
+    size_t bytes;                         // of device memory
     int users;                            // launches that hold it
 };
 
 struct RtHostCache {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;                 // one per module: builds are rare and short
     RtHostResult *first;
     double build_ms, upload_ms;           // of all results so far
 };
 
+// Owned by the module; results are made by need.
 RtHostCache *rt_host_open(void)
 {
     RtHostCache *c = calloc(1, sizeof *c);
@@ -41,6 +42,7 @@ RtHostCache *rt_host_open(void)
     return c;
 }
 
+// The address may be NULL, of a result that failed to be built.
 static void drop(RtDevice *d, RtHostResult *r)
 {
     d->ops->release(d, r->device);
@@ -168,6 +170,7 @@ baton_status rt_host_result(RtModule *m, const OpsHostFunction *f, const i64 *ar
 
 void *rt_host_address(const RtHostResult *r) { return r->device; }
 
+// The result stays in the list for the next launch of these sizes.
 void rt_host_release(RtModule *m, RtHostResult *r)
 {
     pthread_mutex_lock(&m->host->lock);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// What the device makes of the code, and beside it the module's store of host results.
 baton_status rt_load(RtDevice *d, const RtCode *c, RtModule **out, RtTimes *t, RtError *e)
 {
     RtTimes ignored = {0};
@@ -25,6 +26,7 @@ baton_status rt_load(RtDevice *d, const RtCode *c, RtModule **out, RtTimes *t, R
     return BATON_OK;
 }
 
+// Results live on the device, so they go before the device's part of the module.
 void rt_unload(RtModule *m)
 {
     if (!m) return;
@@ -51,12 +53,14 @@ typedef struct {
     RtError *error;
 } Preparation;
 
+// The reasons of plan_* functions are whole sentences already.
 static baton_status invalid(Preparation *p, const char *why)
 {
     return rt_fail(p->error, BATON_BAD_ARGUMENT, "%s", why);
 }
 
 // Bytes of a tensor argument; its extents were checked when the plan was bound.
+// Dense, so elements times size.
 static size_t tensor_bytes(const Preparation *p, int param)
 {
     const PlanValue *v = &p->values[param];
@@ -65,6 +69,7 @@ static size_t tensor_bytes(const Preparation *p, int param)
     return n;
 }
 
+// A result with extents but no data is an empty tensor; one with neither was not passed.
 static baton_status check_results(Preparation *p)
 {
     const Plan *plan = p->launch->plan;
@@ -77,6 +82,7 @@ static baton_status check_results(Preparation *p)
     return BATON_OK;
 }
 
+// Number `index` of a kernel's arguments, evaluated; a tensor map also against the limits of TMA.
 static baton_status prepare_arg(Preparation *p, const PlanStep *s, int index, RtArg *out)
 {
     const PlanArg *g = &s->args.at[index];
@@ -105,6 +111,7 @@ static baton_status prepare_arg(Preparation *p, const PlanStep *s, int index, Rt
 }
 
 // Evaluates the grid. *empty: some extent is 0, so nothing is launched.
+// Limits of the device: 2^31 - 1 CTAs in x, 65,535 in y and z; a grid is whole clusters.
 static baton_status prepare_grid(Preparation *p, const PlanStep *s, u32 *grid, bool *empty)
 {
     static const i64 limit[3] = {INT32_MAX, 65535, 65535};
@@ -129,6 +136,7 @@ static baton_status prepare_grid(Preparation *p, const PlanStep *s, u32 *grid, b
     return BATON_OK;
 }
 
+// An empty grid is left as it is, without arguments: the caller drops the step.
 static baton_status prepare_kernel(Preparation *p, const PlanStep *s, RtKernelLaunch *k)
 {
     RtDevice *d = p->module->device;
@@ -151,6 +159,8 @@ static baton_status prepare_kernel(Preparation *p, const PlanStep *s, RtKernelLa
 }
 
 // The numbers of a host step, and what the function makes of them.
+// Plan and function state the workspace's type and extents independently; a difference means that
+// they belong to different versions, and the kernel would read past the end.
 static baton_status size_host_step(Preparation *p, const PlanStep *s, const OpsHostFunction *f,
                                    i64 *args, OpsHostSize *size)
 {
@@ -176,6 +186,7 @@ static baton_status size_host_step(Preparation *p, const PlanStep *s, const OpsH
 }
 
 // Fills the workspace of a host step, and gives it its address.
+// The launch holds the result until rt_release, so that the memory cannot go while it is in use.
 static baton_status prepare_host(Preparation *p, const PlanStep *s)
 {
     RtLaunch *l = p->launch;
@@ -193,6 +204,7 @@ static baton_status prepare_host(Preparation *p, const PlanStep *s)
     return BATON_OK;
 }
 
+// Before all other steps: kernels' arguments are addresses, which must be known then.
 static baton_status prepare_workspaces(Preparation *p)
 {
     const Plan *plan = p->launch->plan;
@@ -207,11 +219,13 @@ static baton_status prepare_workspaces(Preparation *p)
 static baton_status prepare_step(Preparation *p, const PlanStep *s)
 {
     RtLaunch *l = p->launch;
+    // Done by prepare_workspaces.
     if (s->kind == STEP_HOST) return BATON_OK;
     i64 when = 1;
     const char *why = s->when ? plan_eval(p->arena, &l->binding, s->when, &when) : NULL;
     if (why) return rt_fail(p->error, BATON_BAD_ARGUMENT, "the condition of a step: %s", why);
     if (!when) return BATON_OK;
+    // Counted only when it turns out to have work.
     struct RtStep *step = &l->steps[l->nsteps];
     step->kind = s->kind;
     if (s->kind == STEP_MEMSET) {
@@ -227,6 +241,7 @@ static baton_status prepare_step(Preparation *p, const PlanStep *s)
     return status;
 }
 
+// `values` is copied, so that workspaces can be put behind the caller's parameters.
 baton_status rt_prepare(Arena *a, RtModule *m, const Plan *plan, const PlanValue *values,
                         RtLaunch **out, RtTimes *t, RtError *e)
 {
@@ -262,6 +277,7 @@ void rt_release(RtLaunch *l)
 
 // ---- launching ----------------------------------------------------------------------------------
 
+// A failing step ends the launch; the steps before it stay in the stream.
 baton_status rt_launch(const RtLaunch *l, void *stream, RtError *e)
 {
     RtDevice *d = l->module->device;
@@ -300,6 +316,7 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
+// The median of an even number is the mean of the middle two.
 baton_status rt_time(const RtLaunch *l, void *stream, int warmup, int runs, RtTiming *out,
                      RtError *e)
 {
@@ -328,6 +345,7 @@ baton_status rt_time(const RtLaunch *l, void *stream, int warmup, int runs, RtTi
     return s;
 }
 
+// For the command line and tests: nothing is left behind.
 baton_status rt_run_plan(RtModule *m, const Plan *plan, const PlanValue *values, void *stream,
                          RtTimes *t, RtError *e)
 {

@@ -61,7 +61,7 @@ typedef struct {
     u32 grid[3];           // CTAs, none is 0
     int block, cluster;    // threads; CTAs
     i64 smem_bytes;        // dynamic shared memory
-    int nargs;
+    int nargs;             // entries of args
     const RtArg *args;
     void *packed;          // what the device made of it in `pack`
 } RtKernelLaunch;

@@ -14,7 +14,7 @@
 //             S  shared address, with a MemRef          G  global address, with a MemRef
 //             B  mbarrier address, with a MemRef        T  tensor map (kernel parameter)
 //             C  coordinates: op.n operands, b32        K  kernel parameter
-//             *  a region or conversion: its operands are described at ThreadOp
+//             *  a region: its operands are described at ThreadOp (thread.h)
 //   types   which type suffixes are legal: letters  i: s32 u32  l: s64 u64  b: b16 b32 b64
 //           f: f32  q: pred  h: f16/bf16 packed pairs  -: no suffix
 //   effect  PURE no effect but its destination · LOAD reads memory · STORE writes memory
