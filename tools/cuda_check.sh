@@ -5,8 +5,11 @@
 #                                           warning, a spilled register, local memory, a wgmma that the
 #                                           assembler serialised and an ignored setmaxnreg are failures.
 #                                           Prints registers, or "skipped: no nvcc".
-#   cuda_check.sh gpu [BUILD]               on a machine with a Hopper GPU: every case below by both
-#                                           printers, on the same data, compared bit for bit and timed
+#   cuda_check.sh build [DIR]               builds a program that runs kernels by both printers on the
+#                                           same data; DIR (build/cuda_check) gets it and the PTX
+#   cuda_check.sh gpu [DIR]                 runs it, on a machine with a Hopper GPU: outputs are compared
+#                                           bit for bit, and both are timed in turns
+# BUILD is the folder of baton's own build (default build).
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 nvcc=${NVCC:-nvcc}
@@ -30,7 +33,50 @@ compile() {
     printf '%s\n' "$log" | sed -n 's/.*Used \([0-9]* registers\).*/\1, no spills/p'
 }
 
+# NAME FILE [OPTIONS]: by both printers; C++ names that begin with the function's get NAME instead.
+both() {
+    name=$1 file=$2
+    shift 2
+    "$BUILD/baton" build "$file" "$@" -o "$dir/$name.ptx" || return 1
+    "$BUILD/baton" build "$file" "$@" --emit=cuda -o "$dir/$name.cu" || return 1
+}
+
+object() { # NAME [FLAGS]
+    name=$1
+    shift
+    # shellcheck disable=SC2086
+    "$nvcc" $flags --Werror all-warnings "$@" -c "$dir/$name.cu" -o "$dir/$name.o"
+}
+
+build() {
+    BUILD=${BUILD:-$here/build}
+    mkdir -p "$dir"
+    both v1 "$here/kernels/attention/v1.co" && both gemm "$here/kernels/gemm/gemm.co" &&
+        both gemm_f16 "$here/kernels/gemm/gemm.co" -D ELEM=f16 &&
+        both add "$here/kernels/learn/add.co" && both copy "$here/kernels/learn/copy.co" &&
+        both rowsum "$here/kernels/learn/rowsum.co" || return 1
+    for name in v1 gemm add copy rowsum; do object $name || return 1; done
+    # Two files with one function: the macros give the second one other names.
+    object gemm_f16 -Dgemm=gemm_f16 -Dgemm_plain=gemm_f16_plain -Dgemm_launch=gemm_f16_launch \
+        -Dgemm_message=gemm_f16_message || return 1
+    # shellcheck disable=SC2086
+    "$nvcc" $flags -O2 -o "$dir/cuda_check" "$here/tools/cuda_check.cu" "$dir"/v1.o "$dir"/gemm.o \
+        "$dir"/gemm_f16.o "$dir"/add.o "$dir"/copy.o "$dir"/rowsum.o "$BUILD/libbaton.a" -ldl -lpthread -lm ||
+        return 1
+    # Every pure operation of the thread IR as CUDA C++, against the emulator.
+    ${CC:-gcc} -std=gnu11 -O2 -o "$dir/ops" "$here/tests/gpu/ops.c" "$BUILD/libbaton.a" -ldl -lpthread -lm &&
+        OPS_CUDA="$dir/ops.cu" "$dir/ops" &&
+        "$nvcc" $flags --Werror all-warnings -cubin "$dir/ops.cu" -o "$dir/ops.cubin"
+}
+
+dir=${2:-$here/build/cuda_check}
 case ${1:-} in
 compile) compile "${2:?usage: cuda_check.sh compile FILE.cu [OUT.o]}" "${3:-/dev/null}" ;;
-*) sed -n '2,9p' "$0" | cut -c3-; exit 2 ;;
+build) build ;;
+gpu)
+    [ -x "$dir/cuda_check" ] || build || exit 1
+    OPS_IMAGE="$dir/ops.cubin" "$dir/ops" || exit 1
+    "$dir/cuda_check" "$dir"
+    ;;
+*) sed -n '2,13p' "$0" | cut -c3-; exit 2 ;;
 esac

@@ -5,10 +5,14 @@
 //
 //     ops [WORD]     only rows whose text contains WORD
 //
+// OPS_PTX=FILE and OPS_CUDA=FILE write the kernels as one of the printers has them, and end.
+// OPS_IMAGE=FILE takes that machine code (of the CUDA C++, by nvcc -cubin) instead of the PTX.
+//
 // Rows marked inexact are functions that the hardware approximates in a way that the emulator
 // models to a few units in the last place; their worst distance is printed and bounded.
 // Exit status: 0 equal, 1 different, 3 no usable GPU.
 #include "../../rt/driver.h"
+#include "../../src/emit/cuda.h"
 #include "../../src/emit/ptx.h"
 #include "../../src/emu/emu.h"
 
@@ -239,7 +243,7 @@ int main(int argc, char **argv)
     static u64 in[N][4], emu[N][WORDS], gpu[N][WORDS];
     Arena *a = arena_new(0);
     Diag *d = diag_new(a);
-    Buf text = {0}, ptx = {0}, errors = {0};
+    Buf text = {0}, ptx = {0}, cuda = {0}, image = {0}, errors = {0};
     const Case *row[COUNT(cases)];
     int n = 0, failed = 0;
     for (int i = 0; i < COUNT(cases); i++)
@@ -253,9 +257,18 @@ int main(int argc, char **argv)
         return 1;
     }
     if (getenv("OPS_PTX")) return file_write(getenv("OPS_PTX"), ptx.s, ptx.n) != NULL;
+    if (getenv("OPS_CUDA")) {
+        CudaSource source = {.module = m, .path = "cases", .text = text.s, .text_n = text.n, .entry = "ops"};
+        return !cuda_print(&source, d, &cuda) || file_write(getenv("OPS_CUDA"), cuda.s, cuda.n) != NULL;
+    }
+    const char *why = getenv("OPS_IMAGE") ? file_read(getenv("OPS_IMAGE"), &image, 64 << 20) : NULL;
+    if (why) {
+        printf("%s: %s\n", getenv("OPS_IMAGE"), why);
+        return 1;
+    }
     fill(in);
     Gpu g = {0};
-    bool device = gpu_open(&g, ptx.s, in);
+    bool device = gpu_open(&g, image.n ? image.s : ptx.s, in);
     for (int i = 0; i < n; i++) {
         memset(emu, 0, sizeof emu);
         bool good = emulate(a, m, i, in, emu);
