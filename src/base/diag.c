@@ -59,7 +59,8 @@ void diag(Diag *d, Severity s, Loc loc, const char *hint, const char *fmt, ...)
             return;
     }
     if (s == SEV_ERROR && d->errors++ >= DIAG_LIMIT) return;
-    if (d->messages.n >= 4 * DIAG_LIMIT) return;
+    // Warnings and notes share the rest of the room; an error is never lost to them.
+    if (s != SEV_ERROR && d->messages.n >= 4 * DIAG_LIMIT) return;
     Message m = {s, loc, d->messages.n, text,
                  hint ? arena_strndup(d->arena, hint, strlen(hint)) : NULL};
     vec_push(d->arena, &d->messages, m);
