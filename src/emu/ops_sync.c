@@ -400,6 +400,7 @@ static void named_complete(EmuCta *c, EmuNamed *n)
         w->released = true;
         if (w->state == WARP_BLOCKED) w->state = WARP_READY;
     }
+    n->before = n->expect;
     n->waiting = n->arrived = n->expect = n->came = 0;
     n->generation++;
     memset(n->clock, 0, sizeof *n->clock);
@@ -563,12 +564,14 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
     buf_free(&name);
 }
 
-// setmaxnreg acts on whole warpgroups; a group whose warps disagree at the end ran it in some
-// only.
+// Arrivals that nobody waits for are legal: the last release of a slot is one, and the named barriers
+// end with the CTA. setmaxnreg acts on whole warpgroups; a group whose warps disagree at the end ran
+// it in some only.
 void emu_sync_end(EmuCta *c)
 {
     for (int i = 0; i < EMU_NAMED_BARS; i++)
-        if (c->named[i].arrived)
+        if (c->named[i].waiting ||
+            (c->named[i].arrived && c->named[i].before && c->named[i].before != c->named[i].expect))
             emu_hazard_cta(c, NULL, HZ_BARRIER, "O11",
                            "the kernel ends with %u of %u threads arrived at barrier %d",
                            c->named[i].arrived, c->named[i].expect, i);

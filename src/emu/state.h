@@ -280,6 +280,7 @@ typedef struct {
     u32 generation;
     u32 op;                    // first arrival of this generation
     EmuClock *clock;
+    u32 before;                // threads that the round before expected
 } EmuNamed;
 
 // Entries that were found to be ordered before the access that is being noted: the rows of a tile

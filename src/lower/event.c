@@ -135,6 +135,19 @@ void event_init(Lower *l)
     for (int i = 0; i < l->k->events.n && !l->failed; i++) make_event(l, i);
 }
 
+// Neighbouring roles of the thread IR are disjoint: one that runs after another on the same warps gets
+// an operation of all warps in front.
+static void role_apart(Lower *l, int first, int n)
+{
+    const ThreadBlock *at = l->b.at;
+    for (int i = at->n - 1; i >= 0 && at->at[i]->op == OP_ROLE; i--) {
+        const ThreadOp *other = at->at[i];
+        if (first >= other->imm + other->n || other->imm >= first + n) continue;
+        thread_emit0(&l->b, OP_BAR_WARP, 0);
+        return;
+    }
+}
+
 // The generation of a named barrier that is ready at the start: its triggering threads arrive once.
 void event_prime(Lower *l)
 {
@@ -146,6 +159,7 @@ void event_prime(Lower *l)
             thread_open_role(&l->b, r->lo / 32, (r->hi - r->lo) / 32, &saved);
             EMIT(&l->b, OP_BAR_ARRIVE, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
             thread_close(&l->b, saved);
+            role_apart(l, 0, l->tf->threads / 32);
         }
     }
 }
@@ -245,6 +259,7 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
     l->role_id = -1; // a barrier id is taken when the role needs one
     bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
     if (warps) {
+        role_apart(l, l->role.lo / 32, (l->role.hi - l->role.lo) / 32);
         thread_open_role(&l->b, l->role.lo / 32, (l->role.hi - l->role.lo) / 32, &saved);
     } else {
         const Expr *tid = lower_reg_expr(l, lower_tid(l));
