@@ -12,6 +12,13 @@ static OpsScheduleJob causal_job(const i64 *args)
                             .tiles = args[3], .fixed_cost = args[4], .together = args[5]};
 }
 
+static void causal_extents(ExprPool *e, const Expr *const *args, const Expr **dim)
+{
+    const Expr *tasks = expr_mul(e, expr_mul(e, args[1], args[2]), args[3]);
+    dim[0] = expr_add(e, args[0], tasks);
+    dim[1] = expr_const(e, OPS_SCHEDULE_ROW);
+}
+
 static const char *causal_size(const i64 *args, OpsHostSize *out)
 {
     OpsScheduleJob job = causal_job(args);
@@ -30,8 +37,8 @@ static const char *causal_fill(const i64 *args, void *scratch, void *out)
 // ---- the table ----------------------------------------------------------------------------------
 
 static const OpsHostFunction functions[] = {
-    {"causal_tasks", 6, "ctas, batches, heads, tiles, fixed cost, together", DT_S32, 2, causal_size,
-     causal_fill},
+    {"causal_tasks", 6, "ctas, batches, heads, tiles, fixed cost, together", DT_S32, 2,
+     causal_extents, causal_size, causal_fill},
 };
 
 const OpsHostFunction *ops_host_find(const char *name)

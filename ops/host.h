@@ -8,7 +8,7 @@
 #ifndef BATON_OPS_HOST_H
 #define BATON_OPS_HOST_H
 
-#include "../src/base/base.h"
+#include "../src/base/expr.h"
 
 enum { OPS_HOST_MAX_ARGS = 8, OPS_HOST_MAX_RANK = 2 };
 
@@ -24,6 +24,8 @@ typedef struct {
     const char *args;             // their names, for messages
     DType type;                   // of the result's elements
     int rank;                     // of the result, up to OPS_HOST_MAX_RANK
+    // Extents of the result as expressions of the arguments, `rank` of them: what `size` computes.
+    void (*extents)(ExprPool *e, const Expr *const *args, const Expr **dim);
     // Both return NULL, or a sentence (static) that says what is wrong with the arguments.
     const char *(*size)(const i64 *args, OpsHostSize *out);
     // Fills the result, dense and row-major. `scratch` and `out` are aligned to 8 bytes and owned

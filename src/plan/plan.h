@@ -116,6 +116,14 @@ Plan *plan_read(Arena *a, ExprPool *e, Diag *d, u16 file, const char *prefix, co
 // tensor maps keep the limits that can be known without sizes, steps name known kernels.
 bool plan_check(const Plan *p, const ThreadModule *m, Diag *d);
 
+// ---- host.c: host steps for the compiler ----------------------------------------------------------
+// Appends the workspace `name` with the type and the extents that the host function makes of `args`,
+// and puts the step that fills it before all others. Parameters of the caller must not follow. The
+// arguments may use symbols and device properties. Returns the index of the parameter, or -1 after
+// an error at `loc`.
+int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name,
+                       const char *function, const Expr *const *args, int nargs, Loc loc);
+
 // ---- eval.c: the plan with numbers ---------------------------------------------------------------
 typedef struct {                      // a tensor or scalar as the caller passes it
     void *data;                       // host or device address; owned by the caller

@@ -339,6 +339,59 @@ static void test_workspace(Tally *t)
     arena_free(r.arena);
 }
 
+// A workspace that the compiler adds: the text that a person would have written, and extents that
+// are those of the function for any arguments.
+static void test_add_workspace(Tally *t)
+{
+    static const char before[] = "plan f\n"
+                                 "param q: bf16[B, S, H] in align 16\n"
+                                 "symbol B = extent q 0\n"
+                                 "symbol S = extent q 1\n"
+                                 "symbol H = extent q 2\n"
+                                 "kernel k grid (device.sms, 1, 1) block 128 cluster 1 smem 0\n"
+                                 "arg tensor q\n"
+                                 "end\n";
+    static const char after[] =
+        "plan f\n"
+        "param q: bf16[B, S, H] in align 16\n"
+        "param tasks: s32[device.sms + B*H*((S + 127)/128), 4] in workspace align 16 @7:9\n"
+        "symbol B = extent q 0\n"
+        "symbol S = extent q 1\n"
+        "symbol H = extent q 2\n"
+        "host causal_tasks into tasks args (device.sms, B, H, (S + 127)/128, 4, 0)\n"
+        "kernel k grid (device.sms, 1, 1) block 128 cluster 1 smem 0\n"
+        "arg tensor q\n"
+        "end\n";
+    Reading r = read_text("add", "", before, strlen(before));
+    if (!r.plan) return expect(t, false, "the plan to add to is legal", NULL);
+    Intern *names = expr_pool_names(r.exprs);
+    const Expr *tiles = expr_cdiv(r.exprs, expr_var(r.exprs, intern(names, "S")),
+                                  expr_const(r.exprs, 128));
+    const Expr *args[] = {expr_var(r.exprs, intern(names, "device.sms")),
+                          expr_var(r.exprs, intern(names, "B")),
+                          expr_var(r.exprs, intern(names, "H")), tiles,
+                          expr_const(r.exprs, 4), expr_const(r.exprs, 0)};
+    Loc at = {.line = 7, .col = 9};
+    int k = plan_add_workspace(r.arena, r.exprs, r.diag, r.plan, "tasks", "causal_tasks", args, 6,
+                               at);
+    Buf printed = {0}, messages = {0};
+    plan_print(r.plan, "", &printed);
+    expect(t, k == 1 && strcmp(printed.s, after) == 0, "a workspace is added", printed.s);
+    expect(t, plan_check(r.plan, NULL, r.diag), "the plan with it is legal", NULL);
+    k = plan_add_workspace(r.arena, r.exprs, r.diag, r.plan, "w", "causal_task", args, 6, at);
+    expect(t, k == -1 && r.plan->params.n == 2, "an unknown function adds nothing", NULL);
+    k = plan_add_workspace(r.arena, r.exprs, r.diag, r.plan, "w", "causal_tasks", args, 1, at);
+    expect(t, k == -1 && r.plan->params.n == 2, "too few arguments add nothing", NULL);
+    diag_print(r.diag, &messages);
+    expect(t, strstr(messages.s, "there is no host function causal_task\n") &&
+                  strstr(messages.s, "1 argument for the host function causal_tasks, which takes") &&
+                  strstr(messages.s, "hint: causal_tasks(ctas, batches, heads, tiles, fixed cost"),
+           "and say why", messages.s);
+    buf_free(&printed);
+    buf_free(&messages);
+    arena_free(r.arena);
+}
+
 int main(int argc, char **argv)
 {
     Tally t = {0};
@@ -351,6 +404,7 @@ int main(int argc, char **argv)
     test_check_fails(&t);
     test_dims_and_maps(&t);
     test_workspace(&t);
+    test_add_workspace(&t);
     printf("plan: %d passed, %d failed\n", t.passed, t.failed);
     return t.failed != 0;
 }
