@@ -1,4 +1,7 @@
 // arena.c - memory by lifetime: bump allocation in chunks, freed all at once.
+//
+// Invariant: all memory is zero when it is handed out (chunks come from calloc and nothing is used
+// twice), and blocks never move. Running out is the end of the process: no caller could go on.
 #include "base.h"
 
 #include <stdio.h>
@@ -7,17 +10,19 @@
 
 typedef struct Chunk Chunk;
 struct Chunk {
-    Chunk *next;
+    Chunk *next;      // older, or full
     size_t used, cap; // bytes of data[]
+    // The strictest alignment that any type of the compiler has.
     _Alignas(16) char data[];
 };
 
 struct Arena {
-    Chunk *head;
+    Chunk *head;  // the one that small blocks come from
     size_t total; // bytes handed out
     size_t limit; // 0: none
 };
 
+// Large enough that malloc hardly shows in a profile, small enough for the many arenas of a test.
 enum { CHUNK_BYTES = 64 * 1024 };
 
 void base_bug(const char *file, int line, const char *fmt, ...)
@@ -31,6 +36,7 @@ void base_bug(const char *file, int line, const char *fmt, ...)
     abort();
 }
 
+// Exit status 3 is kept for this. `limit` 0: the machine refused, not the arena's own limit.
 NORETURN static void out_of_memory(size_t bytes, size_t limit)
 {
     if (limit)
@@ -60,6 +66,8 @@ void arena_free(Arena *a)
     free(a);
 }
 
+// `total` counts what was handed out, not the unused ends of chunks: the limit is the same on
+// every machine.
 void *arena_alloc(Arena *a, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
@@ -88,6 +96,7 @@ void *arena_alloc(Arena *a, size_t bytes)
 
 size_t arena_used(const Arena *a) { return a->total; }
 
+// Copies n bytes, NULs among them too; the one at the end is the arena's zero.
 char *arena_strndup(Arena *a, const char *s, size_t n)
 {
     char *d = arena_alloc(a, n + 1);
@@ -95,6 +104,7 @@ char *arena_strndup(Arena *a, const char *s, size_t n)
     return d;
 }
 
+// Formats twice: once to learn the length.
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
 {
     va_list again;
@@ -115,6 +125,7 @@ char *arena_printf(Arena *a, const char *fmt, ...)
     return s;
 }
 
+// Doubles, so a push costs constant time on average; at most as much again stays behind unused.
 void *vec_grow(Arena *a, void *old, int n, int *cap, size_t elem_bytes)
 {
     int next = *cap ? *cap * 2 : 8;

@@ -74,6 +74,7 @@ typedef struct {
     char *s;       // NUL-terminated once something was written; NULL before
     size_t n, cap; // bytes without the NUL
 } Buf;
+// Appending ends the process when there is no memory left, as arenas do.
 void buf_printf(Buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vprintf(Buf *b, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 void buf_puts(Buf *b, const char *s);

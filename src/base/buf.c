@@ -1,4 +1,5 @@
-// buf.c - growing text, and whole files in and out.
+// buf.c - growing text, and whole files in and out. A Buf starts as {0}, owns its bytes on the
+// heap and always keeps a NUL behind them, so that .s is a C string once anything was written.
 #include "base.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// Room for `extra` bytes more and the NUL.
 static void reserve(Buf *b, size_t extra)
 {
     if (b->cap - b->n > extra) return;
@@ -35,6 +37,7 @@ void buf_puts(Buf *b, const char *s) { buf_write(b, s, strlen(s)); }
 
 void buf_putc(Buf *b, char c) { buf_write(b, &c, 1); }
 
+// Most texts fit the first try; the second one knows the length.
 void buf_vprintf(Buf *b, const char *fmt, va_list ap)
 {
     va_list again;
@@ -63,6 +66,8 @@ void buf_free(Buf *b)
     *b = (Buf){0};
 }
 
+// Reads to the end instead of asking for the size first: pipes and /proc have none. The reason is
+// static text or strerror's, valid until the next call of either.
 const char *file_read(const char *path, Buf *out, size_t max_bytes)
 {
     FILE *f = fopen(path, "rb");
@@ -87,6 +92,7 @@ const char *file_read(const char *path, Buf *out, size_t max_bytes)
     return err;
 }
 
+// A write may take a part only, or be interrupted by a signal.
 static const char *write_all(int fd, const char *p, size_t n)
 {
     while (n) {
@@ -103,6 +109,7 @@ const char *file_write(const char *path, const void *data, size_t n)
 {
     struct stat st;
     bool in_place = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    // The process number keeps two writers of one file apart; the last rename wins, whole.
     Buf tmp = {0};
     if (in_place)
         buf_puts(&tmp, path);

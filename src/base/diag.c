@@ -1,5 +1,6 @@
 // diag.c - the one door for messages: collects, drops duplicates, prints in order of place with
-// the source line and a caret.
+// the source line and a caret. Texts are copied into the arena; sources are not, they must outlive
+// the Diag.
 #include "base.h"
 
 #include <stdlib.h>
@@ -9,12 +10,12 @@ typedef struct {
     Severity severity;
     Loc loc;
     int order; // of arrival, so that sorting by place is stable
-    const char *text, *hint;
+    const char *text, *hint; // owned by the arena; hint may be NULL
 } Message;
 
 typedef struct {
-    const char *name, *text;
-    size_t n;
+    const char *name, *text; // text NULL: lines cannot be shown
+    size_t n; // bytes of text
 } SourceFile;
 
 struct Diag {
@@ -24,6 +25,7 @@ struct Diag {
     int errors;            // all of them, also those not kept
 };
 
+// Place 0 is taken, so that a Loc of zeros means "nowhere".
 Diag *diag_new(Arena *a)
 {
     Diag *d = ARENA_NEW(a, Diag);
@@ -46,6 +48,8 @@ const char *diag_file_name(const Diag *d, u16 file)
 
 int diag_errors(const Diag *d) { return d->errors; }
 
+// The door. Linear search for equal messages: few are kept. Severity and hint do not distinguish
+// two messages; macros and several passes tend to say the same thing about one place.
 void diag(Diag *d, Severity s, Loc loc, const char *hint, const char *fmt, ...)
 {
     va_list ap;
@@ -66,6 +70,7 @@ void diag(Diag *d, Severity s, Loc loc, const char *hint, const char *fmt, ...)
     vec_push(d->arena, &d->messages, m);
 }
 
+// Files in the order in which they were added, then lines, columns, arrival.
 static int by_place(const void *pa, const void *pb)
 {
     const Message *a = pa, *b = pb;
@@ -83,6 +88,7 @@ static void print_line(const SourceFile *f, Loc loc, Buf *out)
         if (f->text[i] == '\n') line++;
     size_t end = i;
     while (end < f->n && f->text[end] != '\n' && f->text[end] != '\r') end++;
+    // A minified source would fill the terminal.
     if (end - i > 400) end = i + 400;
     buf_puts(out, "    ");
     for (size_t k = i; k < end; k++) {
@@ -90,12 +96,14 @@ static void print_line(const SourceFile *f, Loc loc, Buf *out)
         buf_putc(out, c == '\t' || c >= 32 ? (char)c : '?');
     }
     buf_puts(out, "\n");
+    // A column just behind the line is fine: something is missing there.
     if (!loc.col || loc.col - 1u > end - i) return;
     buf_puts(out, "    ");
     for (size_t k = i; k < i + loc.col - 1; k++) buf_putc(out, f->text[k] == '\t' ? '\t' : ' ');
     buf_puts(out, "^\n");
 }
 
+// Sorts a copy, so that messages may still be added afterwards.
 void diag_print(const Diag *d, Buf *out)
 {
     static const char *const word[] = {"error", "warning", "note"};

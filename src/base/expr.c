@@ -20,7 +20,7 @@ enum {
     DEPTH_MAX = 1000,     // of a tree; deeper ones become the variable "too.deep"
     TREE_MAX = 1 << 14,   // nodes of a tree, shared ones counted each time
     READ_DEPTH = 200,     // parentheses and calls within each other
-    POW2_MAX_BIT = 40,
+    POW2_MAX_BIT = 40,    // divisors beyond 2^40 help nobody
 };
 
 #define UNBOUNDED_LO INT64_MIN
@@ -41,17 +41,17 @@ typedef struct {
 } Range;
 
 struct ExprPool {
-    Arena *arena;
-    Intern *names;
+    Arena *arena;         // of all nodes
+    Intern *names;        // of the variables
     Node **slot;          // open addressing, cap a power of two
-    int n, cap;
+    int n, cap;           // nodes, slots
     u32 epoch;            // grows when a range is set, so that cached bounds expire
     Map *ranges;          // interned name -> Range *
 };
 
 static const struct {
-    const char *text;
-    int precedence;
+    const char *text;     // as it is printed and read
+    int precedence;       // 1 binds loosest; 0: written as a call
 } expr_op[EX_COUNT] = {
 #define X(id, text, prec) {text, prec},
     EXPR_OPS(X)
@@ -70,10 +70,12 @@ ExprPool *expr_pool_new(Arena *a, Intern *names)
     return p;
 }
 
+// Names used with the pool must come from here, or they would not compare by pointer.
 Intern *expr_pool_names(ExprPool *p) { return p->names; }
 
 // ---- nodes, one per content ---------------------------------------------------------------------
 
+// Over everything that tells two nodes apart; operands by address, since they are unique already.
 static u64 node_hash(const Expr *e)
 {
     u64 h = (u64)e->op * 0x9e3779b97f4a7c15u ^ (u64)e->value;
@@ -83,12 +85,14 @@ static u64 node_hash(const Expr *e)
     return h;
 }
 
+// Shallow: operands are unique, so their addresses stand for them.
 static bool same_content(const Expr *x, const Expr *y)
 {
     return x->op == y->op && x->value == y->value && x->name == y->name && x->a == y->a &&
            x->b == y->b && x->c == y->c;
 }
 
+// Only the table moves; nodes stay where they are.
 static void pool_grow(ExprPool *p)
 {
     Node **old = p->slot;
@@ -103,6 +107,8 @@ static void pool_grow(ExprPool *p)
     }
 }
 
+// The one node with this content. Size and depth are bounded here, so that every walk over an
+// expression may recurse and takes bounded time.
 static const Expr *cons(ExprPool *p, Expr key)
 {
     u32 size = 1, depth = 0;
@@ -113,6 +119,8 @@ static const Expr *cons(ExprPool *p, Expr key)
         size += k->size;
         depth = MAX(depth, k->depth);
     }
+    // A name that nobody binds: the checkers of plan and thread IR refuse it, so it does no harm
+    // that two different trees become the same pointer here.
     if (size > TREE_MAX || depth + 1 > DEPTH_MAX) return expr_var(p, "too.deep");
     if (p->n * 2 >= p->cap) pool_grow(p);
     for (u64 h = node_hash(&key);; h++) {
@@ -138,6 +146,7 @@ const Expr *expr_var(ExprPool *p, const char *name)
     return cons(p, (Expr){.op = EX_VAR, .name = intern(p->names, name)});
 }
 
+// A binary node without any folding.
 static const Expr *cons2(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     return cons(p, (Expr){.op = (u8)op, .a = a, .b = b});
@@ -156,6 +165,7 @@ static const Expr *plain(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
     return cons2(p, op, a, b);
 }
 
+// Nodes that were folded with an older range stay as they are: set ranges before building on them.
 void expr_set_range(ExprPool *p, const char *name, i64 lo, i64 hi)
 {
     const char *key = intern(p->names, name);
@@ -167,6 +177,7 @@ void expr_set_range(ExprPool *p, const char *name, i64 lo, i64 hi)
 
 // ---- ranges ------------------------------------------------------------------------------------
 
+// Sum of two bounds of one side; what overflows is no bound.
 static i64 add_bound(i64 a, i64 b, i64 unbounded)
 {
     i64 s;
@@ -178,12 +189,14 @@ static Range full_range(void) { return (Range){UNBOUNDED_LO, UNBOUNDED_HI}; }
 
 static bool is_bounded(Range r) { return r.lo != UNBOUNDED_LO && r.hi != UNBOUNDED_HI; }
 
+// Both unbounded marks change sides; -INT64_MAX is a number, so nothing overflows.
 static Range negated(Range r)
 {
     return (Range){r.hi == UNBOUNDED_HI ? UNBOUNDED_LO : -r.hi,
                    r.lo == UNBOUNDED_LO ? UNBOUNDED_HI : -r.lo};
 }
 
+// Products of bounds at the four corners; open ends are followed only where signs are known.
 static Range mul_range(Range a, Range b)
 {
     if ((!a.lo && !a.hi) || (!b.lo && !b.hi)) return (Range){0, 0};
@@ -214,6 +227,7 @@ static Range mul_range(Range a, Range b)
 // Quotients truncate toward zero, so a positive divisor keeps the sign and never grows the value.
 static Range div_range(Range a, Range b)
 {
+    // A divisor of any sign, but not 0: the quotient's magnitude is at most the dividend's.
     if (b.lo < 1) {
         if (!is_bounded(a)) return full_range();
         i64 most = MAX(MAX(a.hi, -a.hi), MAX(a.lo, -a.lo));
@@ -227,6 +241,7 @@ static Range div_range(Range a, Range b)
     return r;
 }
 
+// The remainder has the dividend's sign and is smaller than both magnitudes.
 static Range mod_range(Range a, Range b)
 {
     i64 most = UNBOUNDED_HI; // largest magnitude of the remainder
@@ -239,6 +254,8 @@ static Range mod_range(Range a, Range b)
     return r;
 }
 
+// For numbers that are not negative: AND grows neither, OR and XOR stay within the bits of the
+// larger.
 static Range bit_range(ExprOp op, Range a, Range b)
 {
     if (op == EX_AND) {
@@ -255,6 +272,7 @@ static Range bit_range(ExprOp op, Range a, Range b)
 
 static Range range_of(const ExprPool *p, const Expr *e);
 
+// Sound, not tight: x - x has the range of two unrelated numbers (though it folds to 0 before).
 static Range compute_range(const ExprPool *p, const Expr *e)
 {
     if (e->op == EX_CONST) return (Range){e->value, e->value};
@@ -277,6 +295,7 @@ static Range compute_range(const ExprPool *p, const Expr *e)
     case EX_AND:
     case EX_OR:
     case EX_XOR: return bit_range(e->op, a, b);
+    // Shifts by constants became products; this one is by a variable.
     case EX_SHL: return full_range();
     case EX_SHR: return (Range){a.lo >= 0 ? 0 : a.lo, a.hi >= 0 ? a.hi : -1};
     case EX_EQ:
@@ -313,6 +332,8 @@ bool expr_range(const ExprPool *p, const Expr *e, i64 *lo, i64 *hi)
     return is_bounded(r);
 }
 
+// Alignment: whether an address expression is a multiple of 16, say. Divisors of operands combine
+// to a divisor of the result; nothing here needs ranges.
 i64 expr_pow2_divisor(const ExprPool *p, const Expr *e)
 {
     const i64 most = (i64)1 << POW2_MAX_BIT;
@@ -360,12 +381,13 @@ i64 expr_pow2_divisor(const ExprPool *p, const Expr *e)
 
 // constant + sum of coef[i] * term[i]; no term is a sum or has a constant factor, none twice.
 typedef struct {
-    i64 constant;
+    i64 constant; // the term without a variable
     int n;
     i64 coef[SUM_TERMS];
     const Expr *term[SUM_TERMS];
 } Sum;
 
+// Adds k * t, t being no sum, constant or constant multiple. False: no room, or overflow.
 static bool sum_add_term(Sum *s, const Expr *t, i64 k)
 {
     for (int i = 0; i < s->n; i++)
@@ -418,6 +440,7 @@ static bool sum_join_quotients(Sum *s)
 }
 
 // Drops zero terms and sorts: positive coefficients first, then by creation.
+// Insertion sort: sums are short, and mostly in order already since they grow term by term.
 static void sum_sort(Sum *s)
 {
     int n = 0;
@@ -438,6 +461,7 @@ static void sum_sort(Sum *s)
     s->n = n;
 }
 
+// k * t with the constant on the right, the form that sum_add takes apart again.
 static const Expr *times(ExprPool *p, const Expr *t, i64 k)
 {
     return k == 1 ? t : cons2(p, EX_MUL, t, expr_const(p, k));
@@ -472,6 +496,7 @@ static const Expr *sum_node(ExprPool *p, Sum *s)
     return e;
 }
 
+// Takes e apart into a fresh sum.
 static bool sum_of(Sum *s, const Expr *e)
 {
     s->constant = 0;
@@ -486,6 +511,7 @@ typedef struct {
     const Expr *factor[FACTORS];
 } Product;
 
+// Factors sorted by creation, so that a*b and b*a become one node.
 static bool product_add(Product *m, const Expr *e)
 {
     if (e->op == EX_MUL && e->b->op != EX_CONST)
@@ -534,6 +560,7 @@ static const Expr *mul_node(ExprPool *p, const Expr *a, const Expr *b)
 
 // ---- division by a constant --------------------------------------------------------------------
 
+// Of any signs; the result is positive, and 0 only for two zeros.
 static i64 gcd(i64 a, i64 b)
 {
     while (b) {
@@ -544,6 +571,7 @@ static i64 gcd(i64 a, i64 b)
     return a < 0 ? -a : a;
 }
 
+// Remainder in [0, c), which C's % is not for negative v.
 static i64 floor_mod(i64 v, i64 c)
 {
     i64 r = v % c;
@@ -593,6 +621,7 @@ static const Expr *div_fold(ExprPool *p, const Expr *x, i64 c)
     Range r = range_of(p, x);
     if (is_bounded(r) && r.lo / c == r.hi / c) return expr_const(p, r.lo / c);
     i64 both;
+    // (y / b) / c = y / (b * c), also with truncation, for positive b and c.
     if (x->op == EX_DIV && x->b->op == EX_CONST && x->b->value > 0 &&
         !__builtin_mul_overflow(x->b->value, c, &both))
         return expr_bin(p, EX_DIV, x->a, expr_const(p, both));
@@ -601,9 +630,11 @@ static const Expr *div_fold(ExprPool *p, const Expr *x, i64 c)
     if (!sum_of(&s, x) || !s.n) return NULL;
     // Truncation and floor agree for x >= 0; an exact division needs no sign.
     i64 g = best_split(p, &s, c, &high, &low);
+    // x = g * high + low with 0 <= low < g and g a divisor of c, so x / c = high / (c / g).
     bool exact = g > 1 && low->op == EX_CONST && low->value == 0;
     if (g > 1 && (r.lo >= 0 || exact)) return expr_bin(p, EX_DIV, high, expr_const(p, c / g));
     if (r.lo < 0 || !sum_split(p, &s, c, &high, &low)) return NULL;
+    // x = c * high + low, so x / c = high + low / c.
     if (range_of(p, low).lo < 0 || low == x) return NULL;
     return expr_add(p, high, expr_bin(p, EX_DIV, low, expr_const(p, c)));
 }
@@ -615,6 +646,7 @@ static const Expr *mod_reduce(ExprPool *p, const Expr *x, const Sum *s, i64 c)
     Sum out = {.constant = floor_mod(s->constant, c)};
     bool changed = out.constant != s->constant;
     for (int i = 0; i < s->n; i++) {
+        // Negative coefficients stay: reducing them would change the sign of the whole.
         i64 k = s->coef[i] > 0 ? s->coef[i] % c : s->coef[i];
         i64 power = expr_pow2_divisor(p, s->term[i]), product;
         if (k % c == 0 || (!__builtin_mul_overflow(k, power, &product) && product % c == 0)) k = 0;
@@ -632,10 +664,12 @@ static const Expr *mod_fold(ExprPool *p, const Expr *x, i64 c)
     Range r = range_of(p, x);
     if (is_bounded(r) && r.lo / c == r.hi / c)
         return expr_sub(p, x, expr_const(p, r.lo / c * c));
+    // (y % (m * c)) % c = y % c: both remainders have the sign of y.
     if (x->op == EX_MOD && x->b->op == EX_CONST && x->b->value > 0 && x->b->value % c == 0)
         return expr_bin(p, EX_MOD, x->a, expr_const(p, c));
     Sum s;
     if (!sum_of(&s, x) || !s.n) return NULL;
+    // `rest` is congruent to x; equal remainders need equal signs too.
     const Expr *rest = mod_reduce(p, x, &s, c);
     if (rest && rest->op == EX_CONST && rest->value == 0) return rest; // c divides x, any sign
     if (r.lo < 0) return NULL;
@@ -644,10 +678,12 @@ static const Expr *mod_fold(ExprPool *p, const Expr *x, i64 c)
     const Expr *high, *low;
     i64 g = best_split(p, &s, c, &high, &low);
     if (g <= 1) return NULL;
+    // x = g * high + low as above: x % c = g * (high % (c / g)) + low.
     const Expr *m = expr_bin(p, EX_MOD, high, expr_const(p, c / g));
     return expr_add(p, expr_mul(p, m, expr_const(p, g)), low);
 }
 
+// Divisors other than positive constants are left alone: nothing in a kernel gains by them.
 static const Expr *div_mod(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     const Expr *folded = NULL;
@@ -667,6 +703,7 @@ static const Expr *div_mod(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 // ---- the other operators -----------------------------------------------------------------------
 
 // Value of a op b, or the reason why there is none.
+// Shared by folding and evaluation, so that a folded constant is what evaluation would give.
 static const char *apply(ExprOp op, i64 a, i64 b, i64 *out)
 {
     bool over = false;
@@ -708,6 +745,7 @@ static const char *apply(ExprOp op, i64 a, i64 b, i64 *out)
     return over ? "overflow" : NULL;
 }
 
+// Decided by ranges where they do not overlap.
 static const Expr *min_max(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     if (a == b) return a;
@@ -717,6 +755,7 @@ static const Expr *min_max(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
     return plain(p, op, a, b);
 }
 
+// AND, OR, XOR with a constant on the right, if there is one.
 static const Expr *bits(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     if (a->op == EX_CONST) {
@@ -735,6 +774,8 @@ static const Expr *bits(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
     return plain(p, op, a, b);
 }
 
+// By a constant they are a product or a quotient, which fold further; >> of a negative number
+// rounds down where / truncates, so it needs the sign.
 static const Expr *shift(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     if (b->op != EX_CONST || b->value < 0 || b->value > 62) return cons2(p, op, a, b);
@@ -744,6 +785,7 @@ static const Expr *shift(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
     return range_of(p, a).lo >= 0 ? expr_bin(p, EX_DIV, a, c) : cons2(p, op, a, b);
 }
 
+// By the range of the difference, in which common terms have gone.
 static const Expr *compare(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     if (a == b) return expr_const(p, op == EX_EQ || op == EX_LE);
@@ -766,6 +808,7 @@ static const Expr *compare(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 }
 
 // and / or: their value is 0 or 1 whatever the operands are.
+// A side that decides makes the other one unnecessary, as in evaluation.
 static const Expr *logic(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     const Expr *side[2] = {a, b};
@@ -779,6 +822,8 @@ static const Expr *logic(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
     return cons2(p, op, a, b);
 }
 
+// The only way to make an inner node from outside (but for select): whatever is built is in the
+// one form, so equal pointers mean equal values.
 const Expr *expr_bin(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 {
     ASSERT(a && b);
@@ -824,6 +869,7 @@ const Expr *expr_select(ExprPool *p, const Expr *c, const Expr *a, const Expr *b
     return cons(p, (Expr){.op = EX_SELECT, .a = c, .b = a, .c = b});
 }
 
+// For a >= 0 and b > 0; the sum folds before it is divided.
 const Expr *expr_cdiv(ExprPool *p, const Expr *a, const Expr *b)
 {
     const Expr *top = expr_sub(p, expr_add(p, a, b), expr_const(p, 1));
@@ -832,6 +878,7 @@ const Expr *expr_cdiv(ExprPool *p, const Expr *a, const Expr *b)
 
 // ---- walks -------------------------------------------------------------------------------------
 
+// Names of any origin are fine: compared by text.
 bool expr_uses(const Expr *e, const char *name)
 {
     if (e->op == EX_VAR) return strcmp(e->name, name) == 0;
@@ -839,6 +886,7 @@ bool expr_uses(const Expr *e, const char *name)
     return expr_uses(e->a, name) || expr_uses(e->b, name) || (e->c && expr_uses(e->c, name));
 }
 
+// Rebuilds through expr_bin, so the result is folded with what is known of the replacements.
 const Expr *expr_subst(ExprPool *p, const Expr *e, ExprSubst *value, void *ctx)
 {
     if (e->op == EX_CONST) return e;
@@ -851,6 +899,7 @@ const Expr *expr_subst(ExprPool *p, const Expr *e, ExprSubst *value, void *ctx)
     return expr_bin(p, e->op, a, b);
 }
 
+// The side that a select, and, or does not need is not evaluated: it may have no value.
 const char *expr_eval(const Expr *e, ExprLookup *lookup, void *ctx, i64 *out)
 {
     if (e->op == EX_CONST) {
@@ -872,12 +921,14 @@ const char *expr_eval(const Expr *e, ExprLookup *lookup, void *ctx, i64 *out)
 
 // ---- text --------------------------------------------------------------------------------------
 
+// How tightly the text of a node holds together; calls, names and numbers most.
 static int precedence_of(const Expr *e)
 {
     int prec = expr_op[e->op].precedence;
     return prec ? prec : 9; // a call needs no parentheses
 }
 
+// In parentheses when it binds looser than `least`.
 static void print_operand(const Expr *e, int least, Buf *out)
 {
     bool paren = precedence_of(e) < least;
@@ -886,6 +937,7 @@ static void print_operand(const Expr *e, int least, Buf *out)
     if (paren) buf_putc(out, ')');
 }
 
+// The right operand gets one level more, as all operators group to the left.
 void expr_print(const Expr *e, Buf *out)
 {
     if (e->op == EX_CONST) {
@@ -935,6 +987,7 @@ static bool is_name_part(char c) { return is_name_start(c) || is_digit(c) || c =
 
 static const Expr *read_level(Reader *r, int least, int depth);
 
+// The first error stays.
 static bool expect(Reader *r, char c, const char *err)
 {
     skip_blanks(r);
@@ -971,6 +1024,8 @@ static const Expr *read_call(Reader *r, const char *name, size_t n, int depth)
     return expr_bin(r->pool, op, arg[0], arg[1]);
 }
 
+// number = digit {digit} | "0x" hexdigit {hexdigit}; the sign was read by the caller, so that
+// -2^63 is in range.
 static const Expr *read_number(Reader *r, bool negative)
 {
     u64 v = 0, base = 10;
@@ -1072,6 +1127,7 @@ static const Expr *read_level(Reader *r, int least, int depth)
     return a;
 }
 
+// expr = level(1); *s moves to behind what was read, also on an error, where it shows the place.
 const Expr *expr_read(ExprPool *p, const char **s, const char **err)
 {
     Reader r = {p, *s, NULL};

@@ -55,9 +55,12 @@ struct Expr {
 };
 
 typedef struct ExprPool ExprPool;
+// A pool lives in the arena; so do all its expressions. Expressions of two pools must not be
+// mixed.
 ExprPool *expr_pool_new(Arena *a, Intern *names);
 Intern *expr_pool_names(ExprPool *p);
 
+// Constructors: they never fail. Operands belong to the same pool; so does the result, for good.
 const Expr *expr_const(ExprPool *p, i64 v);
 const Expr *expr_var(ExprPool *p, const char *name);
 // Says that lo <= var <= hi always holds; folding and expr_range use it.

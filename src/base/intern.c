@@ -1,9 +1,12 @@
-// intern.c - interned strings and the one hash map, both open addressing in an arena.
+// intern.c - interned strings and the one hash map, both open addressing in an arena. Invariants:
+// capacities are powers of two and tables at most half full, so a search always meets a free slot;
+// nothing is ever removed. Growing leaves the old table in the arena: at most as much again.
 #include "base.h"
 
 #include <stdio.h>
 #include <string.h>
 
+// FNV-1a, with a last step since the tables use the low bits only.
 u64 hash_bytes(const void *p, size_t n, u64 seed)
 {
     const u8 *s = p;
@@ -12,6 +15,7 @@ u64 hash_bytes(const void *p, size_t n, u64 seed)
     return h ^ (h >> 29);
 }
 
+// Strings themselves are the entries; hashes are computed again when the table grows.
 struct Intern {
     Arena *arena;
     const char **slot;
@@ -41,6 +45,7 @@ static void intern_grow(Intern *t)
     }
 }
 
+// The one string equal to s[0 .. n), which has no NUL in it; made when it is new.
 const char *intern_n(Intern *t, const char *s, size_t n)
 {
     if (t->n * 2 >= t->cap) intern_grow(t);
@@ -57,6 +62,7 @@ const char *intern_n(Intern *t, const char *s, size_t n)
 
 const char *intern(Intern *t, const char *s) { return intern_n(t, s, strlen(s)); }
 
+// Names are short: the stack serves nearly all, and nothing is left in the arena for known ones.
 const char *intern_printf(Intern *t, const char *fmt, ...)
 {
     char small[256];
@@ -71,6 +77,7 @@ const char *intern_printf(Intern *t, const char *fmt, ...)
     return intern(t, s);
 }
 
+// Two arrays, so that searching touches keys only.
 struct Map {
     Arena *arena;
     const void **key;
@@ -88,6 +95,8 @@ Map *map_new(Arena *a)
     return m;
 }
 
+// The slot of the key, or the free one where it belongs. The product's high bits: those of a
+// pointer that differ are in the middle.
 static int map_find(const Map *m, const void *key)
 {
     u64 h = (u64)(uintptr_t)key * 0x9e3779b97f4a7c15u;
@@ -96,6 +105,7 @@ static int map_find(const Map *m, const void *key)
     return i;
 }
 
+// NULL is no key (it marks free slots); a NULL value reads like absence.
 void map_put(Map *m, const void *key, void *value)
 {
     ASSERT(key);

@@ -23,6 +23,7 @@ static const Format format_e4m3 = {4, 3, 0x7e, 0x7e, 0x7f}; // no infinity: 0x7f
 static const Format format_e5m2 = {5, 2, 0x7b, 0x7b, 0x7f};
 
 // Nearest even from f32 to `f`. `x` is the bit pattern of the f32.
+// Infinity becomes `overflow` like any large number: saturating formats have none.
 static inline u32 narrow(u32 x, const Format *f)
 {
     u32 mag = x & 0x7fffffff;
@@ -64,6 +65,7 @@ static inline u32 widen_ieee(u32 h, int exp_bits, int frac_bits)
     return sign | (u32)(top - frac_bits + 1 - bias + 127) << 23 | ((frac << (23 - top)) & 0x7fffff);
 }
 
+// The upper half, rounded: half of the unit less one, plus the bit that becomes odd or even.
 u16 bf16_from_f32(float x)
 {
     u32 u = f32_bits(x);
@@ -91,6 +93,7 @@ u8 e4m3_from_f32(float x)
     return (u8)narrow(f32_bits(x), &format_e4m3);
 }
 
+// Not IEEE at the top: only 0x7f and 0xff are NaN, the rest of that exponent are numbers.
 float e4m3_to_f32(u8 b)
 {
     if ((b & 0x7f) == 0x7f) return f32_of_bits(0x7fffffff);
@@ -131,6 +134,7 @@ const u8 dtype_bytes[DT_COUNT] = {
 #undef X
 };
 
+// Aliases are those of the language; the table's own names win.
 int dtype_by_name(const char *name)
 {
     static const struct {
