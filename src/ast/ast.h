@@ -175,37 +175,38 @@ typedef enum {
 } AstLevel;
 
 enum {
-    AST_F_DEVICE = 1 << 0,
-    AST_F_REF = 1 << 1,
-    AST_F_POINTER = 1 << 2,
-    AST_F_CONST = 1 << 3,
-    AST_F_SPANNED = 1 << 4,
-    AST_F_RANK_ONLY = 1 << 5,
-    AST_F_AUTO_DIMS = 1 << 6,
-    AST_F_UNBOUNDED = 1 << 7,
-    AST_F_MUTABLE = 1 << 8,
-    AST_F_READY = 1 << 9,
-    AST_F_ASYNC = 1 << 10,
-    AST_F_ZFILL = 1 << 11,
-    AST_F_MULTICAST = 1 << 12,
-    AST_F_SPARSE = 1 << 13,
-    AST_F_SWIZ = 1 << 14,
-    AST_F_TMA = 1 << 15,
-    AST_F_CLUSTER = 1 << 16,
-    AST_F_COOPERATIVE = 1 << 17,
-    AST_F_BRACED = 1 << 18,
-    AST_F_NEWLINE = 1 << 19,
-    AST_F_COMPILE_TIME = 1 << 20,
-    AST_F_VOLATILE = 1 << 21,
-    AST_F_PAREN = 1 << 22,
-    AST_F_CALL = 1 << 23,
-    AST_F_BUILTIN = 1 << 24,
-    AST_F_INTRINSIC = 1 << 25,
-    AST_F_AT = 1 << 26,
-    AST_F_DECLARES = 1 << 27,
-    AST_F_FRAG = 1 << 28,
-    AST_F_TRANSP = 1 << 29,
-    AST_F_MASK = 1 << 30
+    // By the kinds that have them; elsewhere they are zero.
+    AST_F_DEVICE = 1 << 0,       // FUNC: a __device__ helper
+    AST_F_REF = 1 << 1,          // PARAM, C SCALAR_DECL: '&'
+    AST_F_POINTER = 1 << 2,      // the same: '*' or an array
+    AST_F_CONST = 1 << 3,        // the same, TYPE of C text: const
+    AST_F_SPANNED = 1 << 4,      // TYPE: has dims, one of the next two included
+    AST_F_RANK_ONLY = 1 << 5,    // TYPE: mdspan<N>
+    AST_F_AUTO_DIMS = 1 << 6,    // TYPE: [auto]
+    AST_F_UNBOUNDED = 1 << 7,    // ANYDIM: `??`
+    AST_F_MUTABLE = 1 << 8,      // SCALAR_DECL
+    AST_F_READY = 1 << 9,        // EVENT_DECL: `= ready`
+    AST_F_ASYNC = 1 << 10,       // XFER, MMA, PARALLEL, INTHREADS: .async
+    AST_F_ZFILL = 1 << 11,       // XFER: .zfill
+    AST_F_MULTICAST = 1 << 12,   // XFER: .multicast
+    AST_F_SPARSE = 1 << 13,      // XFER, MMA: .sp
+    AST_F_SWIZ = 1 << 14,        // XFER, MMA_LOAD: swizzle was written
+    AST_F_TMA = 1 << 15,         // XFER: the word was tma
+    AST_F_CLUSTER = 1 << 16,     // TRIGGER: .cluster
+    AST_F_COOPERATIVE = 1 << 17, // PARBY: <cooperative>
+    AST_F_BRACED = 1 << 18,      // WITHIN: names stood in braces
+    AST_F_NEWLINE = 1 << 19,     // PRINT: println
+    AST_F_COMPILE_TIME = 1 << 20,// PRINT: `!`
+    AST_F_VOLATILE = 1 << 21,    // ASM
+    AST_F_PAREN = 1 << 22,       // any expression: stood in parentheses
+    AST_F_CALL = 1 << 23,        // CALL: with the word `call`
+    AST_F_BUILTIN = 1 << 24,     // CALL: cdiv, select, __name
+    AST_F_INTRINSIC = 1 << 25,   // CALL: under #pragma croq intrinsic
+    AST_F_AT = 1 << 26,          // VIEW: .at or .from was written
+    AST_F_DECLARES = 1 << 27,    // MMA: `x = mma.fill..` or `.load`
+    AST_F_FRAG = 1 << 28,        // MMA_LOAD: .frag
+    AST_F_TRANSP = 1 << 29,      // MMA_STORE: .transp
+    AST_F_MASK = 1 << 30         // MMA_STORE: .mask
 };
 // Flags of AST_MMA only; they share bits with flags that no MMA node has.
 enum { AST_F_A_COL = AST_F_REF, AST_F_B_COL = AST_F_POINTER, AST_F_SCALE = AST_F_CONST };
@@ -215,7 +216,7 @@ enum { AST_MAX_DEPTH = 200 };
 
 typedef struct AstNode AstNode;
 typedef struct {
-    AstNode **at;
+    AstNode **at; // n entries, NULL only where the kind's row says so
     int n;
 } AstList;
 
@@ -226,7 +227,7 @@ struct AstNode {
     u8 level;   // AstLevel
     u8 evict;   // AstEvict
     i32 dtype;  // AST_TYPE, AST_INT, AST_FLOAT: DType, or -1
-    u32 flags;
+    u32 flags;            // AST_F_*
     int swizzle, promote; // bytes; 0 when not written
     u16 depth;            // height of an expression's tree: at most AST_MAX_DEPTH
     Loc loc;              // first token (binary, view, index: the operator); inside a macro: the
@@ -234,10 +235,10 @@ struct AstNode {
     const char *name;     // interned
     const char *text;     // with text_n bytes; ends in NUL too
     size_t text_n;
-    u64 ivalue;
-    double fvalue;
-    AstNode *type, *target, *cond, *value, *body, *alt;
-    AstList list, list2, list3, list4, attrs;
+    u64 ivalue;           // bits of an integer; 0 or 1 of a bool
+    double fvalue;        // of AST_FLOAT, f32 ones rounded already
+    AstNode *type, *target, *cond, *value, *body, *alt; // children, by kind
+    AstList list, list2, list3, list4, attrs; // likewise
 };
 
 // ---- the file -------------------------------------------------------------------------------
@@ -271,13 +272,13 @@ typedef struct { // an object-like macro as it stands at the end of the file
 } AstMacro;
 
 typedef struct {
-    u16 file;
+    u16 file;       // Diag index
     AstPart *parts; // in order; their texts are the whole file (without `__cok__ {` and its `}`)
-    int nparts;
-    AstContractLine *contract;
-    int ncontract;
-    AstMacro *macros;
-    int nmacros;
+    int nparts;     // entries of parts
+    AstContractLine *contract; // in order of the lines
+    int ncontract;  // entries of contract
+    AstMacro *macros; // in order of definition
+    int nmacros; // entries of macros
 } AstFile;
 
 typedef struct {

@@ -17,6 +17,8 @@ typedef struct {
     u8 kind;
 } Word;
 
+// Words and operators as data: what the parser calls KW_* and P_* has its spelling in tokens.h
+// only.
 static const Word keywords[] = {
 #define X(id, text) {text, id},
     KEYWORDS(X)
@@ -35,6 +37,8 @@ static const char *const other_types[] = {
     "s4",   "s2",   "u6",       "u4",       "u2",      "u1",      "bin1",
 };
 
+// One row per LexErr: what is wrong, and what would be right. The text is the user's, pinned by
+// tests.
 static const struct {
     const char *text, *hint;
 } lex_errors[LEX_ERR_COUNT] = {
@@ -65,6 +69,7 @@ void lex_report(AstSink *s, const Token *t)
     if (t->err) ast_error(s, t->loc, lex_errors[t->err].hint, "%s", lex_errors[t->err].text);
 }
 
+// A token as a user would name it; the text may live in the arena.
 const char *tok_describe(Arena *a, const Token *t)
 {
     switch (t->kind) {
@@ -81,6 +86,7 @@ const char *tok_describe(Arena *a, const Token *t)
 
 // ---- characters -------------------------------------------------------------------------------
 
+// ASCII only, by comparison: the C library's tests depend on the locale.
 static bool is_word_start(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -103,6 +109,7 @@ static char peek(const Lexer *l, size_t ahead)
     return ahead < l->n - l->pos ? l->s[l->pos + ahead] : 0;
 }
 
+// The text is not copied; token names are interned or live in the arena, so tokens may outlive it.
 Lexer lex_open(Arena *a, Intern *in, u16 file, const char *text, size_t n)
 {
     Lexer l = {
@@ -111,6 +118,7 @@ Lexer lex_open(Arena *a, Intern *in, u16 file, const char *text, size_t n)
     return l;
 }
 
+// Columns count bytes. Beyond 65,535 they stay there: such lines are machine-made.
 Loc lex_loc(const Lexer *l)
 {
     size_t col = l->pos - l->line_at + 1;
@@ -123,6 +131,7 @@ static void newline(Lexer *l) // pos stands behind the '\n'
     l->line_at = l->pos;
 }
 
+// The one way to move over text that may hold newlines.
 void lex_seek(Lexer *l, size_t pos)
 {
     while (l->pos < pos) {
@@ -149,6 +158,7 @@ static size_t splice(const Lexer *l)
     return peek(l, 1) == '\r' && peek(l, 2) == '\n' ? 3 : 0;
 }
 
+// To the newline, which stays. A backslash before it carries the comment on, as in C.
 static void skip_line_comment(Lexer *l)
 {
     while (l->pos < l->n && l->s[l->pos] != '\n') {
@@ -158,9 +168,11 @@ static void skip_line_comment(Lexer *l)
 }
 
 // Skips a block comment at pos; false when it is not closed (pos is then at the end).
+// Comments do not nest.
 static bool skip_block_comment(Lexer *l)
 {
     const char *from = l->s + l->pos + 2;
+    // Safe: the caller has seen both bytes of the opening.
     size_t left = l->n - l->pos - 2;
     for (size_t i = 0; i + 1 < left; i++) {
         if (from[i] != '*' || from[i + 1] != '/') continue;
@@ -247,6 +259,7 @@ static void int_finish(const Lexer *l, Token *t, u64 v, bool overflow, Suffix x)
 }
 
 // At `0x`.
+// hex : '0x' hexdigit+ suffix
 static void lex_hex(Lexer *l, Token *t)
 {
     u64 v = 0;
@@ -254,6 +267,7 @@ static void lex_hex(Lexer *l, Token *t)
     bool overflow = false;
     l->pos += 2;
     for (int h; (h = hex_value(peek(l, 0))) >= 0; l->pos++, digits++) {
+        // The next shift would lose a digit.
         if (v >> 60) overflow = true;
         v = v << 4 | (u64)h;
     }
@@ -262,6 +276,7 @@ static void lex_hex(Lexer *l, Token *t)
 }
 
 // The float whose text is [from, pos): suffix and error checks.
+// strtod needs a NUL, which the source need not have there.
 static void float_finish(Lexer *l, Token *t, size_t from, u8 err)
 {
     size_t n = l->pos - from;
@@ -275,10 +290,12 @@ static void float_finish(Lexer *l, Token *t, size_t from, u8 err)
     t->fval = x.f ? (double)strtof(s, NULL) : strtod(s, NULL);
     t->err = err;
     if (!err && (x.bad || x.u || x.l)) t->err = LEX_SUFFIX;
+    // Infinity minus itself is NaN: true for what does not fit.
     if (!t->err && t->fval - t->fval != 0) t->err = LEX_FLOAT_RANGE, t->fval = 0;
 }
 
 // [e[+-]digits]: false when an `e` has no digits behind it.
+// *found is set when there is one.
 static bool read_exponent(Lexer *l, bool *found)
 {
     char c = peek(l, 0);
@@ -308,6 +325,7 @@ static void lex_number(Lexer *l, Token *t)
         v = v * 10 + d;
         octal = octal * 8 + d;
     }
+    // `.5` has no lead; 0 alone is no octal number.
     bool no_lead = l->pos == from,
          leading_zero = !no_lead && l->s[from] == '0' && l->pos > from + 1;
     bool dot = peek(l, 0) == '.', exponent = false;
@@ -320,6 +338,7 @@ static void lex_number(Lexer *l, Token *t)
     }
     if (!read_exponent(l, &exponent)) err = LEX_FLOAT_EXPONENT, l->pos += 2;
     if (exponent && !dot && !l->c_text) err = LEX_FLOAT_DIGITS;
+    // An `e` that went wrong makes it a float too: the complaint is then about the exponent.
     if (dot || exponent || err) {
         float_finish(l, t, from, err);
         return;
@@ -435,8 +454,7 @@ static void lex_char(Lexer *l, Token *t)
     if (!l->c_text) t->err = LEX_CHAR_LITERAL;
 }
 
-// ---- words and the rest
-// --------------------------------------------------------------------------
+// ---- words and the rest -------------------------------------------------------------------------
 
 // Name, reserved word or type. `group-4` is read here: the hyphen belongs to the word only when the
 // 4 stands alone, so that `group-4x` stays three tokens.
@@ -452,6 +470,7 @@ static void lex_word(Lexer *l, Token *t)
     }
     t->name = intern_n(l->in, l->s + from, n);
     t->kind = n == 1 && t->name[0] == '_' ? TOK_WILD : TOK_NAME;
+    // Linear behind a look at the first letter: about seventy words.
     for (int i = 0; i < COUNT(keywords); i++) {
         if (keywords[i].text[0] == t->name[0] && strcmp(keywords[i].text, t->name) == 0) {
             t->kind = keywords[i].kind;
@@ -544,8 +563,7 @@ void lex_next(Lexer *l, Token *t)
     t->len = (u32)MIN(l->pos - from, 65535);
 }
 
-// ---- host text
-// ------------------------------------------------------------------------------------
+// ---- host text ----------------------------------------------------------------------------------
 
 // A directive ends with its logical line: a backslash joins lines, and a block comment that starts
 // on the line carries it on to where the comment ends. Strings hide both.

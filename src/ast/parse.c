@@ -9,6 +9,7 @@
 
 // ---- tokens -----------------------------------------------------------------------------------
 
+// Looking beyond the end gives the end again, so no production needs to ask whether it is near.
 const Token *p_ahead(const Parser *p, int k) { return &p->t[MIN(p->i + k, p->n - 1)]; }
 const Token *p_tok(const Parser *p) { return p_ahead(p, 0); }
 bool p_is(const Parser *p, int kind) { return p_tok(p)->kind == kind; }
@@ -20,6 +21,7 @@ bool p_is_method(const Parser *p, const char *name)
     return p_is(p, TOK_METHOD) && strcmp(p_tok(p)->name, name) == 0;
 }
 
+// Never leaves TOK_EOF: loops end by asking for it.
 void p_next(Parser *p)
 {
     if (p->i < p->n - 1) p->i++;
@@ -56,6 +58,7 @@ static void complain(Parser *p, Loc loc, const char *hint, const char *fmt, va_l
     ast_error(p->sink, loc, hint, "%s", arena_vprintf(p->arena, fmt, ap));
 }
 
+// A syntax error: the statement is lost (panic), and only its first error is worth telling.
 void p_fail(Parser *p, const char *hint, const char *fmt, ...)
 {
     va_list ap;
@@ -74,6 +77,7 @@ void p_fail_at(Parser *p, Loc loc, const char *hint, const char *fmt, ...)
     va_end(ap);
 }
 
+// A broken rule in a statement that could be read: reading goes on, so no panic.
 void p_complain(Parser *p, Loc loc, const char *hint, const char *fmt, ...)
 {
     va_list ap;
@@ -82,6 +86,7 @@ void p_complain(Parser *p, Loc loc, const char *hint, const char *fmt, ...)
     va_end(ap);
 }
 
+// In panic nothing is consumed, so that p_sync finds the statement's end.
 bool p_expect(Parser *p, int kind, const char *what)
 {
     if (p->panic) return false;
@@ -151,6 +156,7 @@ void p_leave(Parser *p) { p->depth--; }
 
 // ---- nodes ------------------------------------------------------------------------------------
 
+// All fields zero but kind, place and dtype, where 0 would be DT_F32.
 AstNode *p_node(Parser *p, AstKind kind, Loc loc)
 {
     AstNode *n = ARENA_NEW(p->arena, AstNode);
@@ -162,8 +168,10 @@ AstNode *p_node(Parser *p, AstKind kind, Loc loc)
 
 AstNode *p_error_node(Parser *p) { return p_node(p, AST_ERROR, p_loc(p)); }
 
+// Freezes a vector; the vector must not grow afterwards.
 AstList p_list(const NodeVec *v) { return (AstList){v->at, v->n}; }
 
+// Entries may be NULL: a range leaves out its bounds.
 static int list_depth(const AstList *l)
 {
     int d = 0;
@@ -211,6 +219,7 @@ const char *p_name(Parser *p, const char *what)
     return NULL;
 }
 
+// name : ID
 AstNode *p_name_node(Parser *p, const char *what)
 {
     Loc loc = p_loc(p);
@@ -223,6 +232,8 @@ AstNode *p_name_node(Parser *p, const char *what)
 
 // ---- types ------------------------------------------------------------------------------------
 
+// scalar : TYPE | 'stream' After an error the type is named "?", which no later rule mistakes for
+// one.
 AstNode *p_scalar_type(Parser *p, const char *what)
 {
     AstNode *t = p_node(p, AST_TYPE, p_loc(p));
@@ -298,6 +309,7 @@ static void check_param(Parser *p, const AstNode *x)
 }
 
 // param : ['global'] (scalar | 'stream' | T dims) ['&'] [ID]
+// shared and local are read too, so that check_param can say why they are wrong.
 static AstNode *param(Parser *p)
 {
     AstNode *x = p_node(p, AST_PARAM, p_loc(p));
@@ -328,6 +340,8 @@ static void skip_head(Parser *p)
 
 // func : '__co__' rtype ID '(' param,* ')' '{' stmt* '}'       rtype : scalar | 'void' | 'auto' | T
 // dims
+// At the word __co__. The node is always complete: a head that cannot be read still leaves a body
+// to look at.
 AstNode *p_function(Parser *p)
 {
     NodeVec params = {0};
@@ -356,6 +370,7 @@ AstNode *p_function(Parser *p)
 
 // ---- the file ---------------------------------------------------------------------------------
 
+// A parser over the tokens of one island; islands share nothing but the macros behind them.
 static Parser open_parser(Arena *a, Intern *in, const PpIsland *isl, const Pp *pp)
 {
     return (Parser){.arena = a,
@@ -368,6 +383,7 @@ static Parser open_parser(Arena *a, Intern *in, const PpIsland *isl, const Pp *p
 }
 
 // The name of a device helper that is kept as text: the word before its first '('.
+// Good enough for a message that names the helper.
 static const char *guess_name(const PpIsland *isl)
 {
     for (int i = 1; i < isl->tokens.n; i++) {
@@ -398,6 +414,8 @@ static AstPart island_part(Arena *a, Intern *in, const PpIsland *isl, const Pp *
     return part;
 }
 
+// Islands are parsed as they come out of the preprocessor: a #define between two functions counts
+// for the second only.
 AstFile *ast_parse(Arena *a, Intern *in, Diag *d, u16 file, const char *text, size_t n,
                    const AstDefine *defines, int ndefines)
 {

@@ -12,11 +12,11 @@
 typedef VEC(AstNode *) NodeVec;
 
 typedef struct {
-    Arena *arena;
-    Intern *in;
-    AstSink *sink;
+    Arena *arena;   // of the tree
+    Intern *in;     // of the names
+    AstSink *sink;  // where this island reports
     const Token *t; // ends in TOK_EOF
-    int n, i;
+    int n, i;       // tokens; the current one
     bool panic;     // an error was reported, its statement is not yet over
     bool c_mode;    // device text: C's precedence, C's types, any word as a name
     bool no_bar;    // inside |x|: `|` ends the expression
@@ -77,8 +77,7 @@ AstNode *p_c_compound(Parser *p);              // block, if or while
 AstNode *p_word_stmt(Parser *p);               // return, break, continue or asm
 int p_assign_op(int tok);                      // AstOp of `=` and `op=`, or AST_OP_NONE
 
-// ---- parse_tile.c: statements on whole tiles
-// -----------------------------------------------------
+// ---- parse_tile.c: statements on whole tiles ----------------------------------------------------
 AstNode *p_xfer(Parser *p, AstNode *result);   // at dma or tma; result: what stands before '=' or
                                                // NULL
 AstNode *p_mma(Parser *p, AstNode *result);    // at mma
@@ -94,8 +93,7 @@ AstNode *p_sync_stmt(Parser *p);
 bool p_removed(Parser *p);                     // a removed spelling stands here: reported
 void p_attrs(Parser *p, NodeVec *out);         // '[[' ... ']]'...
 
-// ---- parse_c.c: device helpers
-// -------------------------------------------------------------------
+// ---- parse_c.c: device helpers ------------------------------------------------------------------
 AstNode *p_device_function(Parser *p);
 AstNode *p_c_type(Parser *p);                  // [const] [unsigned] base, no declarator; NULL: no
                                                // type here

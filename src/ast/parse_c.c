@@ -32,6 +32,7 @@ static const struct {
     {"char", -1},
 };
 
+// C's words compare by text: they were interned as plain names.
 static bool is_word(const Token *t, const char *word)
 {
     return t->kind == TOK_NAME && strcmp(t->name, word) == 0;
@@ -45,6 +46,7 @@ static bool accept_word(Parser *p, const char *word)
     return true;
 }
 
+// Row of c_types, or -1.
 static int c_type_word(const Token *t)
 {
     for (int i = 0; t->kind == TOK_NAME && i < COUNT(c_types); i++) {
@@ -63,6 +65,7 @@ bool p_c_type_here(const Parser *p, int k)
 }
 
 // (('unsigned' | 'signed') | 'short' | 'long' ['long'] | 'char' | 'int')+ as the element type
+// In any order, as C allows; plain char is signed here.
 static i32 integer_words(Parser *p)
 {
     bool is_unsigned = false;
@@ -110,6 +113,7 @@ AstNode *p_c_type(Parser *p)
 }
 
 // ('[' [expr] ']')*
+// An empty pair of brackets (`float x[]`) adds no extent.
 static AstList extents(Parser *p)
 {
     NodeVec v = {0};
@@ -127,6 +131,7 @@ static AstNode *c_param(Parser *p)
     AstNode *x = p_node(p, AST_PARAM, p_loc(p));
     x->type = p_c_type(p);
     x->flags = x->type->flags & AST_F_CONST;
+    // `float (&x)[4]`, a reference to an array.
     bool paren = !p->panic && p_accept(p, P_LPAREN);
     if (!p->panic && p_accept(p, P_MUL))
         x->flags |= AST_F_POINTER;
@@ -145,6 +150,7 @@ static AstNode *c_param(Parser *p)
 
 // cdecl : ['static'] ['constexpr'] ctype (['*' | '&'] ID ('[' expr ']')* ['=' expr | '{' expr,*
 // '}']),+
+// Each name gets a node of its own; they share the type node.
 static void c_decl(Parser *p, NodeVec *out)
 {
     if (is_word(p_tok(p), "static")) p_fail(p, NULL, "a static variable in a device helper");
@@ -194,6 +200,7 @@ static bool c_decl_here(const Parser *p)
 }
 
 // cassign,* up to `close`, which stays
+// The comma separates statements here: the dialect has no comma operator.
 static AstList c_assigns(Parser *p, int close)
 {
     NodeVec v = {0};
@@ -205,6 +212,7 @@ static AstList c_assigns(Parser *p, int close)
 }
 
 // 'for' '(' (cdecl | cassign,*) ';' [expr] ';' cassign,* ')' body
+// A variable that is declared in the head lives in the loop.
 static AstNode *c_for(Parser *p)
 {
     AstNode *s = p_node(p, AST_FOR, p_loc(p));
@@ -254,6 +262,8 @@ static AstNode *unrolled_for(Parser *p)
 // cstmt : '{' cstmt* '}' | if | while | for | cdecl ';' | 'return' [expr] ';' | 'break' ';' |
 // 'continue' ';'
 //       | asm ';' | cassign ';' | ';'
+// What C has beyond the dialect is named, so that the reason for keeping a helper as text is
+// clear.
 void p_c_stmt(Parser *p, NodeVec *out)
 {
     static const char *const foreign[] = {"do",    "switch",  "goto", "struct",
@@ -305,6 +315,7 @@ static AstList template_params(Parser *p)
 
 // dfunc : ['template' '<' .. '>'] word* '__device__' word* ctype ['*'] ID '(' cparam,* ')' '{'
 // cstmt* '}'
+// Errors go to the quiet sink of the island: the function is then kept as text.
 AstNode *p_device_function(Parser *p)
 {
     static const char *const words[] = {"static",     "inline",     "__forceinline__",

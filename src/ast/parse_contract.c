@@ -15,6 +15,7 @@ typedef struct {
     u16 file;
 } Contract;
 
+// A NUL counts as a blank: contract texts are C strings later.
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == 0; }
 static bool is_key(char c) { return (c >= 'a' && c <= 'z') || c == '_' || c == '-'; }
 
@@ -103,6 +104,7 @@ static bool known_key(const char *s, size_t n)
 }
 
 // Goes line by line, not token by token: the contract is a comment for everyone else.
+// Errors of the contract do not stop the parser: a kernel without one still compiles.
 void ast_contract(Arena *a, AstSink *sink, u16 file, const char *text, size_t n, AstFile *out)
 {
     Contract c = {.arena = a, .sink = sink, .file = file};

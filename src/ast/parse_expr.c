@@ -29,6 +29,7 @@ static const Binary binaries[] = {
     {P_OR, AST_OP_OR, 11, 3},        {P_HASH, AST_OP_JOIN, 12, 0},
 };
 
+// Row of a token, NULL when it is no binary operator in either language.
 static const Binary *binary_of(int tok)
 {
     for (int i = 0; i < COUNT(binaries); i++) {
@@ -81,6 +82,7 @@ static void warn_grouping(Parser *p, const AstNode *e)
 
 static AstNode *p_binary(Parser *p, int min);
 
+// Every finished node passes through p_height, which bounds the tree.
 static AstNode *make_unary(Parser *p, Loc loc, int op, AstNode *value)
 {
     AstNode *e = p_node(p, AST_UNARY, loc);
@@ -90,8 +92,7 @@ static AstNode *make_unary(Parser *p, Loc loc, int op, AstNode *value)
     return p_height(p, e);
 }
 
-// ---- lists and strings
-// ----------------------------------------------------------------------------
+// ---- lists and strings --------------------------------------------------------------------------
 
 // expr,*  up to `close`, which is read
 void p_exprs(Parser *p, NodeVec *out, int close)
@@ -122,6 +123,7 @@ AstNode *p_bracket_list(Parser *p, AstKind kind, int close)
 }
 
 // STRING+
+// The joined bytes go into text and text_n; NULs may be among them.
 void p_string(Parser *p, AstNode *into)
 {
     size_t n = 0;
@@ -141,9 +143,9 @@ void p_string(Parser *p, AstNode *into)
     }
 }
 
-// ---- primaries
-// ------------------------------------------------------------------------------------
+// ---- primaries ----------------------------------------------------------------------------------
 
+// INT | FLOAT | CHAR | 'true' | 'false' | 'inf' | 'nullptr' | '_'
 static AstNode *literal(Parser *p, AstKind kind)
 {
     AstNode *e = p_node(p, kind, p_loc(p));
@@ -157,6 +159,7 @@ static AstNode *literal(Parser *p, AstKind kind)
 }
 
 // '|' (expr | TYPE) '|'
+// Elements of a shape, bytes of a type.
 static AstNode *count(Parser *p)
 {
     AstNode *e = p_node(p, AST_COUNT, p_loc(p));
@@ -175,6 +178,7 @@ static AstNode *count(Parser *p)
 }
 
 // ('__to' | '__bitcast') '<' (TYPE | STRING) '>' '(' expr ')'
+// The form with a string names a type of the host's compiler, which only --emit=cuda can honour.
 static AstNode *cast(Parser *p, AstKind kind)
 {
     AstNode *e = p_node(p, kind, p_loc(p));
@@ -193,6 +197,7 @@ static AstNode *cast(Parser *p, AstKind kind)
 }
 
 // ID ('::' ID)*
+// Joined to one interned text; NULL after an error.
 static const char *qualified_name(Parser *p, const char *what)
 {
     const char *name = p_name(p, what);
@@ -218,6 +223,7 @@ static bool is_intrinsic(const Parser *p, const char *name)
 }
 
 // '<' (TYPE | expr),+ '>'
+// Types and constants mix, as in C++.
 static void template_args(Parser *p, AstNode *call)
 {
     NodeVec v = {0};
@@ -233,6 +239,7 @@ static void template_args(Parser *p, AstNode *call)
 }
 
 // 'call' ID ('::' ID)* ['<' targ,+ '>'] '(' expr,* ')'
+// The cache hints were calls once; they are answered with the modifier that replaced them.
 static AstNode *call_expr(Parser *p)
 {
     AstNode *e = p_node(p, AST_CALL, p_loc(p));
@@ -257,6 +264,7 @@ static AstNode *call_expr(Parser *p)
 }
 
 // ID | ID '(' expr,* ')' | ('cdiv' | 'select') '(' expr,* ')'
+// Whether x(i) is a call, an extent or an element is for the resolver: only it knows what x is.
 static AstNode *name_or_call(Parser *p)
 {
     Loc loc = p_loc(p);
@@ -380,9 +388,9 @@ static AstNode *primary(Parser *p)
     return p->c_mode && word ? name_or_call(p) : no_expression(p);
 }
 
-// ---- methods
-// ----------------------------------------------------------------------------------------
+// ---- methods ------------------------------------------------------------------------------------
 
+// Views and what may follow each: strides behind ':', and the tails .at, .step and .from.
 static const struct {
     const char *name;
     u8 op;
@@ -434,6 +442,7 @@ static void view_tail(Parser *p, AstNode *e, AstList *into, const char *method)
 }
 
 // view op k at its method token; base is what stands before it
+// Views chain: `base` may be a view itself.
 static AstNode *view(Parser *p, AstNode *base, int k)
 {
     AstNode *e = p_node(p, AST_VIEW, p_loc(p));
@@ -488,6 +497,7 @@ static AstNode *method(Parser *p, AstNode *base)
 }
 
 // postfix : primary ( '(' expr,* ')' | '[' expr,+ ']' | method | '++' | '--' )*
+// Loops instead of recursing: `a.at(i).at(j)...` costs tree height only, which p_height bounds.
 AstNode *p_postfix(Parser *p)
 {
     AstNode *e = primary(p);
@@ -516,10 +526,11 @@ AstNode *p_postfix(Parser *p)
     return e;
 }
 
-// ---- precedence
-// -------------------------------------------------------------------------------------
+// ---- precedence ---------------------------------------------------------------------------------
 
 // unary : ('!' | '-' | '+') binary-of-bitwise | ('~' | '#' | '++' | '--') unary | postfix
+// In tile code `-a & b` is -(a & b): the operand takes whatever binds tighter than the sign. In C
+// text all unary operators bind alike.
 static AstNode *unary(Parser *p, int min)
 {
     static const u8 loose[][2] = {
@@ -561,6 +572,7 @@ static AstNode *p_binary(Parser *p, int min)
         e->op = binary_of(t->kind)->op;
         p_next(p);
         vec_push(p->arena, &v, left);
+        // A right operand recurses, a left one does not: depth is that of nesting, not of length.
         if (!p_enter(p)) return left;
         vec_push(p->arena, &v, p_binary(p, level + 1));
         p_leave(p);
@@ -588,6 +600,7 @@ AstNode *p_expr(Parser *p)
     return e;
 }
 
+// `expr` inside '<' '>': a '>' ends it unless parentheses protect it.
 AstNode *p_expr_in_angles(Parser *p)
 {
     bool gt = p->no_gt;

@@ -72,6 +72,7 @@ void p_header_done(Parser *p)
     if (p_is(p, P_LBRACE)) p->panic = false;
 }
 
+// ID { ',' ID }
 void p_names(Parser *p, NodeVec *out, const char *what)
 {
     do vec_push(p->arena, out, p_name_node(p, what));
@@ -95,6 +96,7 @@ AstNode *p_ref(Parser *p, const char *what)
 // ---- declarations -------------------------------------------------------------------------------
 
 // ('[' expr ']')*
+// How many buffers or events the name stands for; constants, as the resolver checks.
 static AstList array_counts(Parser *p)
 {
     NodeVec v = {0};
@@ -106,6 +108,7 @@ static AstList array_counts(Parser *p)
 }
 
 // ['{' expr '}']
+// NULL when nothing is written.
 static AstNode *brace_init(Parser *p)
 {
     if (p->panic || !p_accept(p, P_LBRACE)) return NULL;
@@ -125,6 +128,7 @@ static AstNode *declared(Parser *p, AstKind kind, AstNode *type, int storage)
 }
 
 // sdecl : ID ['=' expr | '{' expr '}']
+// `type` NULL: it follows from the value (`mutable x = e`).
 static void scalar_decls(Parser *p, NodeVec *out, AstNode *type, u32 flags)
 {
     do {
@@ -158,6 +162,7 @@ static void buffer_decls(Parser *p, NodeVec *out, AstKind kind, AstNode *type, i
 }
 
 // decl : ['mutable'] [T] sdecl,+ | [stor] T dims bdecl,+
+// A '[' behind the type makes buffers; without one the names are scalars, which have no storage.
 static void typed_decl(Parser *p, NodeVec *out, int storage, u32 flags)
 {
     AstNode *type = NULL;
@@ -179,6 +184,7 @@ static void typed_decl(Parser *p, NodeVec *out, int storage, u32 flags)
 }
 
 // event : [stor] 'event' ['<' INT '>'] (ID ('[' expr ']')* ['=' 'ready']),+
+// `ready` is no reserved word: it means this in this place only.
 static void event_decls(Parser *p, NodeVec *out, int storage)
 {
     AstNode *n = NULL;
@@ -237,6 +243,7 @@ static void storage_decl(Parser *p, NodeVec *out)
         typed_decl(p, out, stor, 0);
 }
 
+// expr, but no tuple: `s : {1, 2}` is the usual slip.
 static AstNode *span_value(Parser *p, const char *name)
 {
     AstNode *e = p_expr(p);
@@ -260,6 +267,8 @@ static void span_decl(Parser *p, NodeVec *out)
 }
 
 // 'ituple' ID '=' expr
+// A tuple without the word is an assignment for the parser, and becomes a declaration when names
+// are resolved.
 static void tuple_decl(Parser *p, NodeVec *out)
 {
     p_next(p);
@@ -272,8 +281,7 @@ static void tuple_decl(Parser *p, NodeVec *out)
     p_semi(p, "the tuple");
 }
 
-// ---- assignments and expressions
-// ------------------------------------------------------------------
+// ---- assignments and expressions ----------------------------------------------------------------
 
 // All of C's; tile code refuses the ones that its language does not have.
 int p_assign_op(int tok)
@@ -289,6 +297,7 @@ int p_assign_op(int tok)
     return AST_OP_NONE;
 }
 
+// target : ID | elem.  Calls and views are values.
 static void check_target(Parser *p, const AstNode *e)
 {
     if (p->panic || e->kind == AST_NAME || e->kind == AST_AT || e->kind == AST_INDEX) return;
@@ -297,6 +306,8 @@ static void check_target(Parser *p, const AstNode *e)
 }
 
 // ID '=' expr | elem '=' expr | ID op'=' expr, the operator being the current token
+// Chains (a = b = c) are refused: with names that are declared by assignment they hide typing
+// slips.
 static AstNode *assignment(Parser *p, AstNode *target)
 {
     AstNode *s = p_node(p, AST_ASSIGN, target->loc);
@@ -326,6 +337,7 @@ static bool has_effect(const AstNode *e)
 }
 
 // Statements that begin with an expression: assignment, span declaration, transfer, mma, call.
+// A name and a ':' can only be a span; otherwise the token behind the expression decides.
 static void expr_stmt(Parser *p, NodeVec *out)
 {
     if (p_is(p, TOK_NAME) && p_ahead(p, 1)->kind == P_COLON) {
@@ -357,10 +369,10 @@ static void expr_stmt(Parser *p, NodeVec *out)
     p_semi(p, "the statement");
 }
 
-// ---- control flow
-// -----------------------------------------------------------------------------------
+// ---- control flow -------------------------------------------------------------------------------
 
 // '(' expr ')'
+// `if (a = b)` is caught here: C programmers write it by accident.
 static AstNode *condition(Parser *p, const char *word)
 {
     if (!p_expect(p, P_LPAREN, arena_printf(p->arena, "'(' behind '%s'", word)))
@@ -470,6 +482,7 @@ static AstList asm_clobbers(Parser *p)
 }
 
 // 'asm' ['volatile'] '(' STRING [':' operand,* [':' operand,* [':' STRING,*]]] ')'
+// The text is not looked at here: back ends decide whether they can take it.
 static AstNode *asm_stmt(Parser *p)
 {
     AstNode *s = p_node(p, AST_ASM, p_loc(p));
@@ -504,8 +517,7 @@ static AstNode *cpp_stmt(Parser *p)
     return s;
 }
 
-// ---- dispatch
-// -----------------------------------------------------------------------------------------
+// ---- dispatch -----------------------------------------------------------------------------------
 
 // The statements that device helpers share with tile code.
 AstNode *p_c_compound(Parser *p)
@@ -515,6 +527,7 @@ AstNode *p_c_compound(Parser *p)
                              : while_stmt(p);
 }
 
+// 'return' [expr] | 'break' | 'continue' | asm        at one of these words
 AstNode *p_word_stmt(Parser *p)
 {
     switch (p_tok(p)->kind) {
@@ -526,6 +539,7 @@ AstNode *p_word_stmt(Parser *p)
 }
 
 // Statements that end in a body. NULL: none begins here.
+// compound : block | par | each | with | inthreads | apply | while | if
 static AstNode *compound(Parser *p)
 {
     switch (p_tok(p)->kind) {
@@ -542,6 +556,8 @@ static AstNode *compound(Parser *p)
 }
 
 // Statements that begin with a word of their own and end in ';'. NULL: none begins here.
+// simple : xfer | mma | fragment op | wait | trigger | sync | word statement | assert | print |
+// cpp
 static AstNode *simple(Parser *p)
 {
     switch (p_tok(p)->kind) {
@@ -572,6 +588,8 @@ static AstNode *simple(Parser *p)
 }
 
 // Declarations. False: none begins here.
+// decl : 'mutable' .. | T .. | stor .. | event | frag | span | tuple        by the first word
+// alone
 static bool declaration(Parser *p, NodeVec *out)
 {
     switch (p_tok(p)->kind) {
@@ -593,6 +611,7 @@ static bool declaration(Parser *p, NodeVec *out)
 }
 
 // Attributes, then the statement that they belong to.
+// attr+ stmt
 static void attributed(Parser *p, NodeVec *out)
 {
     NodeVec attrs = {0};
@@ -612,6 +631,7 @@ static void attributed(Parser *p, NodeVec *out)
 }
 
 // Skips `for (..)` or `do`, whose semicolons end no statement; the body is then read as a block.
+// Without this the two semicolons of a C loop would give two more errors.
 static void skip_for(Parser *p)
 {
     int open = 0;
@@ -625,6 +645,7 @@ static void skip_for(Parser *p)
 }
 
 // stmt : decl | compound | simple ';' | expression statement | ';'
+// May add several nodes (a declaration of several names) or none (an error).
 void p_stmt(Parser *p, NodeVec *out)
 {
     const Token *t = p_tok(p);

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-// ---- removed spellings
-// ------------------------------------------------------------------------------
+// ---- removed spellings --------------------------------------------------------------------------
 
+// Is the token k ahead this plain name?
 static bool word_at(const Parser *p, int k, const char *word)
 {
     return p_ahead(p, k)->kind == TOK_NAME && strcmp(p_ahead(p, k)->name, word) == 0;
@@ -26,6 +26,7 @@ bool p_removed(Parser *p)
 }
 
 // `stage<N>()` where an event is expected.
+// Old kernels are full of these; "syntax error" would send their authors to the grammar.
 static bool removed_stage(Parser *p)
 {
     if (!word_at(p, 0, "stage") || p_ahead(p, 1)->kind != P_LT) return false;
@@ -34,8 +35,7 @@ static bool removed_stage(Parser *p)
     return true;
 }
 
-// ---- modifiers
-// --------------------------------------------------------------------------------------
+// ---- modifiers ----------------------------------------------------------------------------------
 
 // Value of a constant integer expression. Macros are gone by now, so that `D * 2` is `64 * 2`.
 static bool constant(const AstNode *e, i64 *v)
@@ -73,6 +73,7 @@ static int angle_int(Parser *p, const char *what)
 }
 
 // '.swiz' '<' (32 | 64 | 128) '>'
+// The widths in bytes that the copy unit and the matrix unit have in common.
 static void swizzle(Parser *p, AstNode *s)
 {
     Loc loc = p_loc(p);
@@ -84,6 +85,7 @@ static void swizzle(Parser *p, AstNode *s)
                    s->swizzle);
 }
 
+// Both spellings are current; `.swizzle` is the long one.
 static bool is_swizzle(const Parser *p)
 {
     return p_is_method(p, "swiz") || p_is_method(p, "swizzle");
@@ -116,6 +118,7 @@ static int modifier_here(const Parser *p)
 }
 
 // '.sp' ['<' INT ':' INT '>']: only 2:4 exists
+// Two of four values kept: the one pattern of the tensor cores.
 static void sparse(Parser *p, AstNode *s)
 {
     s->flags |= AST_F_SPARSE;
@@ -143,6 +146,7 @@ static void modifier(Parser *p, AstNode *s, int mod)
     case MOD_EVICT: s->evict = last ? EVICT_LAST : EVICT_FIRST; break;
     case MOD_ZFILL: s->flags |= AST_F_ZFILL; break;
     case MOD_MULTICAST: s->flags |= AST_F_MULTICAST; break;
+    // How many bytes the L2 cache fetches at least: a field of the tensor map.
     case MOD_PROMOTE: {
         s->promote = angle_int(p, "promote");
         bool ok = s->promote == 64 || s->promote == 128 || s->promote == 256;
@@ -157,6 +161,8 @@ static void modifier(Parser *p, AstNode *s, int mod)
 
 // mod* : '.async' ['.evict_first' | '.evict_last'] ['.swiz<B>'] ['.zfill'] ['.multicast']
 // ['.promote<B>'] ['.sp']
+// The fixed order makes one spelling of each transfer, and one place where each word is looked
+// for.
 static void modifiers(Parser *p, AstNode *s)
 {
     int before = -1;
@@ -186,10 +192,10 @@ static void modifiers(Parser *p, AstNode *s)
     }
 }
 
-// ---- transfers
-// ----------------------------------------------------------------------------------------
+// ---- transfers ----------------------------------------------------------------------------------
 
 // The word behind dma or tma, not yet consumed.
+// op : '.copy' | '.pad' | '.transp' | '.any'  behind dma;  '.copy' | '.load' | '.any'  behind tma
 static int xfer_op(Parser *p, bool tma)
 {
     const Token *t = p_tok(p);
@@ -211,6 +217,7 @@ static int xfer_op(Parser *p, bool tma)
 }
 
 // '{' expr,* '}'
+// One number per dimension.
 static AstList brace_list(Parser *p)
 {
     NodeVec v = {0};
@@ -254,6 +261,7 @@ static void xfer_target(Parser *p, AstNode *s)
 
 // xfer : [ID '='] ('dma' | 'tma') op cfg? mod* view '=>' (view | stor) ['after' ID,+]  |  ID '='
 // ('dma' | 'tma') '.any'
+// dma copies by the executing threads, tma by the copy unit on behalf of one of them.
 AstNode *p_xfer(Parser *p, AstNode *result)
 {
     AstNode *s = p_node(p, AST_XFER, result ? result->loc : p_loc(p));
@@ -285,10 +293,10 @@ AstNode *p_xfer(Parser *p, AstNode *result)
     return s;
 }
 
-// ---- mma
-// ------------------------------------------------------------------------------------------------
+// ---- mma ----------------------------------------------------------------------------------------
 
 // ID | ID '[' expr ']'
+// Views are no fragments: data has to be loaded into registers first.
 static AstNode *accumulator(Parser *p, const char *what)
 {
     if (p->panic) return p_error_node(p);
@@ -302,6 +310,7 @@ static AstNode *accumulator(Parser *p, const char *what)
 }
 
 // ['.' T]
+// The type of the accumulator; without it the resolver infers it from the use.
 static void element_suffix(Parser *p, AstNode *s)
 {
     if (p->panic || !p_is(p, TOK_METHOD)) return;
@@ -314,6 +323,7 @@ static void element_suffix(Parser *p, AstNode *s)
 }
 
 // fill : [acc '='] 'mma' '.fill' ['.' T] expr | 'mma' '.fill' ['.' T] acc ',' expr
+// The form with a result declares the accumulator.
 static void mma_fill(Parser *p, AstNode *s, AstNode *result)
 {
     s->op = MMA_FILL;
@@ -352,6 +362,7 @@ static void mma_load(Parser *p, AstNode *s, AstNode *result)
 }
 
 // store : 'mma' '.store' ['.async'] ['.transp'] ['.mask'] acc ',' view [',' rows [',' cols]]
+// The mask keeps rows below the first number and columns below the second.
 static void mma_store(Parser *p, AstNode *s, AstNode *result)
 {
     NodeVec v = {0};
@@ -382,6 +393,7 @@ static void mma_store(Parser *p, AstNode *s, AstNode *result)
 }
 
 // mul : [f '='] 'mma' '.row|.col' '.row|.col' mod* acc ',' a ',' b [',' expr ',' expr | ',' meta]
+// The two words are the layouts of a and b: row.row is A[M, K] times B[N, K].
 static void mma_mul(Parser *p, AstNode *s, AstNode *result)
 {
     NodeVec v = {0};
@@ -407,10 +419,13 @@ static void mma_mul(Parser *p, AstNode *s, AstNode *result)
     s->target = accumulator(p, "accumulator");
     while (!p->panic && p_accept(p, P_COMMA)) vec_push(p->arena, &v, p_expr(p));
     s->list = p_list(&v);
+    // a, b, and their scales or the metadata that tells which values were kept.
     int want = s->flags & AST_F_SCALE ? 4 : s->flags & AST_F_SPARSE ? 3 : 2;
     if (!p->panic && v.n != want)
         p_complain(p, s->loc, want == 2 ? "the form is mma.row.row acc, a, b" : NULL,
                    "mma needs %d operands behind the accumulator, found %d", want, v.n);
+    // A name is what `wait` needs; an operation that nobody can wait for is useless, a name for
+    // one that is over already misleads.
     bool async = s->flags & AST_F_ASYNC;
     if (!p->panic && async && (!result || result->kind != AST_NAME))
         p_complain(p, s->loc, "write op = mma.row.row.async acc, a, b; and later wait op;",
@@ -451,6 +466,7 @@ static void removed_mma(Parser *p)
 }
 
 // mma : [result '='] 'mma' (fill | load | store | scale | mul)
+// `result` is what stood before '=', or NULL.
 AstNode *p_mma(Parser *p, AstNode *result)
 {
     AstNode *s = p_node(p, AST_MMA, result ? result->loc : p_loc(p));
@@ -473,10 +489,10 @@ AstNode *p_mma(Parser *p, AstNode *result)
     return s;
 }
 
-// ---- parallel, loops
-// ----------------------------------------------------------------------------------
+// ---- parallel, loops ----------------------------------------------------------------------------
 
 // level : 'cluster' | 'block' | 'group-4' | 'group' | 'thread'  (and 'device' for sync)
+// Outer to inner: cluster, block, warpgroup (128 threads), warp, thread.
 static int level(Parser *p, bool device)
 {
     static const u8 levels[][2] = {{KW_CLUSTER, AST_LEVEL_CLUSTER}, {KW_BLOCK, AST_LEVEL_BLOCK},
@@ -502,6 +518,7 @@ static void braced_names(Parser *p, NodeVec *out, const char *what)
 
 // pby : [ID | [ID '='] '{' ID,+ '}'] 'by' (expr | '[' expr,+ ']') [':' level ['<' 'cooperative'
 // '>']]
+// Bounds in brackets come one per variable; without variables the bounds alone give the threads.
 static AstNode *parby(Parser *p)
 {
     AstNode *b = p_node(p, AST_PARBY, p_loc(p));
@@ -519,6 +536,7 @@ static AstNode *parby(Parser *p)
     p_expect(p, KW_BY, "'by' and the bounds");
     if (p->panic) return b;
     AstNode *bound = p_expr(p);
+    // `by ([a, b])` is one bound of a wrong type, which the resolver names.
     bool span = bound->kind == AST_SPAN && !(bound->flags & AST_F_PAREN);
     NodeVec one = {0};
     if (!span) vec_push(p->arena, &one, bound);
@@ -538,6 +556,7 @@ static AstNode *parby(Parser *p)
 }
 
 // par : attr* 'parallel' ['.async'] ['<' ID '>'] pby,+ body
+// Attributes were read before the word and are added by the caller.
 AstNode *p_parallel(Parser *p)
 {
     AstNode *s = p_node(p, AST_PARALLEL, p_loc(p));
@@ -588,6 +607,7 @@ static AstNode *within(Parser *p)
 }
 
 // range : [ID '='] ID ['(' [expr] ':' [expr] [':' expr] ')']
+// lo and hi are offsets to the variable's bounds; what is not written stays NULL.
 static AstNode *range(Parser *p)
 {
     AstNode *r = p_node(p, AST_RANGE, p_loc(p));
@@ -632,6 +652,7 @@ static AstNode *suffix(Parser *p)
 }
 
 // each : 'foreach' (within | range),+ [':' suffix,+] body
+// `within` and `range` both begin with a name; the word behind it tells them apart.
 AstNode *p_foreach(Parser *p)
 {
     AstNode *s = p_node(p, AST_FOREACH, p_loc(p));
@@ -654,6 +675,7 @@ AstNode *p_foreach(Parser *p)
 }
 
 // with : 'with' within,+ ['where' ID '<->' ID,+] body
+// Binds are kept as binary nodes, though nothing is computed.
 AstNode *p_with(Parser *p)
 {
     AstNode *s = p_node(p, AST_WITH, p_loc(p));
@@ -681,6 +703,8 @@ AstNode *p_with(Parser *p)
 }
 
 // 'inthreads' ['.async'] '(' expr ')' body
+// Which threads satisfy the predicate is worked out when names are known; without .async a barrier
+// of the block ends it.
 AstNode *p_inthreads(Parser *p)
 {
     AstNode *s = p_node(p, AST_INTHREADS, p_loc(p));
@@ -697,10 +721,10 @@ AstNode *p_inthreads(Parser *p)
     return s;
 }
 
-// ---- fragments
-// ------------------------------------------------------------------------------------------
+// ---- fragments ----------------------------------------------------------------------------------
 
 // apply : 'apply' '{' ID,+ '}' 'in' ID '.span' body
+// The names are the logical coordinates of the elements that a thread owns.
 AstNode *p_apply(Parser *p)
 {
     AstNode *s = p_node(p, AST_APPLY, p_loc(p));
@@ -724,6 +748,7 @@ AstNode *p_apply(Parser *p)
     return s;
 }
 
+// Calls with reserved words for names: how many arguments each takes, and its form for messages.
 static const struct {
     u8 tok, kind, op;
     int least, most;
@@ -738,6 +763,7 @@ static const struct {
 };
 
 // ('reduce_max' | 'reduce_sum' | 'all_reduce_sum' | 'copy' | 'swap' | 'rotate') '(' expr,+ ')'
+// Each is one statement on whole fragments or futures, so arguments are few and fixed.
 AstNode *p_fragment_op(Parser *p)
 {
     int k = 0;
@@ -757,8 +783,7 @@ AstNode *p_fragment_op(Parser *p)
     return s;
 }
 
-// ---- events, synchronisation
-// ------------------------------------------------------------------------------
+// ---- events, synchronisation --------------------------------------------------------------------
 
 // ref,+
 static void refs(Parser *p, NodeVec *out, const char *what)
@@ -770,6 +795,7 @@ static void refs(Parser *p, NodeVec *out, const char *what)
 }
 
 // 'wait' ref,+
+// Events and futures look alike here.
 AstNode *p_wait(Parser *p)
 {
     AstNode *s = p_node(p, AST_WAIT, p_loc(p));
@@ -781,6 +807,7 @@ AstNode *p_wait(Parser *p)
 }
 
 // 'trigger' ['.cluster'] ref,+ ['after' ref,+]
+// Without `after` the executing threads arrive; with it the named loads complete the event.
 AstNode *p_trigger(Parser *p)
 {
     AstNode *s = p_node(p, AST_TRIGGER, p_loc(p));
@@ -798,6 +825,7 @@ AstNode *p_trigger(Parser *p)
 }
 
 // 'sync' ('.barrier' ':' level | '.fence' ':' level ['<' stor '>'] | '.shared')
+// A barrier waits for threads, a fence orders memory; `sync.shared` is the old word for a barrier.
 AstNode *p_sync_stmt(Parser *p)
 {
     AstNode *s = p_node(p, AST_SYNC, p_loc(p));
@@ -827,10 +855,10 @@ AstNode *p_sync_stmt(Parser *p)
     return s;
 }
 
-// ---- attributes
-// -------------------------------------------------------------------------------------------
+// ---- attributes ---------------------------------------------------------------------------------
 
 // attr : '[' '[' ID '(' expr,* ')' ']' ']'
+// The caller saw both brackets. The names are few, so a misspelt one is an error and not ignored.
 static AstNode *attr(Parser *p)
 {
     static const char *const known[] = {"launch_bounds", "maxnreg", "schedule"};

@@ -11,9 +11,9 @@
 enum {
     PP_MAX_WORK = 1 << 18, // tokens read or made, per file: about thirty times a large kernel
     PP_MAX_PARAMS = 256,   // of a macro
-    PP_MAX_INTRINSICS = 64,
+    PP_MAX_INTRINSICS = 64, // #pragma croq intrinsic lines
     PP_MAX_NESTING = 64, // #if in #if, macro call in the arguments of a macro call, parentheses
-    PP_MAX_ERRORS = 100
+    PP_MAX_ERRORS = 100  // kept per sink; DIAG_LIMIT cuts further
 };
 
 typedef struct {
@@ -22,27 +22,27 @@ typedef struct {
     int nparams;   // -1: object-like
     bool variadic; // the last parameter takes the rest
     bool busy;     // being expanded
-    const char **params;
-    Token *body;
+    const char **params; // interned names
+    Token *body;   // nbody tokens, without the end
     int nbody;
 } Macro;
 
 typedef struct {
     Loc loc;
-    bool active, taken, in_else;
+    bool active, taken, in_else; // text counts now; some branch counted; behind #else
 } Cond;
 
 struct Pp {
     Arena *arena;
     Intern *in;
-    Lexer lx;
+    Lexer lx;      // over the whole file
     AstSink hard;  // for directives: always reported
     AstSink *sink; // for the tokens of the current island
-    Map *macros;
-    VEC(Macro *) all;
-    VEC(Cond) conds;
+    Map *macros;   // name -> Macro *, NULL after #undef
+    VEC(Macro *) all; // every definition, in order
+    VEC(Cond) conds; // open #ifs, innermost last
     AstIntrinsicVec intrinsics;
-    size_t work;
+    size_t work; // tokens spent so far, of PP_MAX_WORK
     bool dead; // work ran out: everything that follows is the end of the text
     // host text
     size_t host_at;
@@ -66,7 +66,7 @@ typedef struct {
     bool base;  // goes on with the file when the stack is empty
     bool holds; // `held` comes before everything else
     Token held;
-    int nesting;
+    int nesting; // macro calls within each other
 } Expander;
 
 static bool expand_next(Expander *e, Token *t);
@@ -99,6 +99,7 @@ void ast_warning(AstSink *s, Loc loc, const char *hint, const char *fmt, ...)
 }
 
 // Counts work; false (with one error) when the file's budget is spent.
+// Macros that double each other make 2^n tokens of n lines; the budget is what bounds them.
 static bool pp_spend(Pp *p, Loc loc, size_t n)
 {
     p->work += n;
@@ -187,6 +188,8 @@ static bool macro_params(Pp *p, Lexer *line, Macro *m)
 }
 
 // The rest of `line` is the body.
+// Lexed once, here; malformed tokens are kept and complain only where the macro is used. `text` is
+// the body as written, for those who read macros as host text.
 static void macro_body(Pp *p, Lexer *line, Macro *m)
 {
     TokenVec body = {0};
@@ -229,6 +232,7 @@ static void pp_do_define(Pp *p, Lexer *line)
     macro_add(p, m);
 }
 
+// As if `#define name value` stood before the file; file 0 has no text to show.
 void pp_define(Pp *p, const char *name, const char *value)
 {
     const char *text = value ? value : "1";
@@ -241,6 +245,7 @@ void pp_define(Pp *p, const char *name, const char *value)
     macro_add(p, m);
 }
 
+// Only what is still defined, and in its last definition.
 void pp_macros(Pp *p, AstMacro **out, int *n)
 {
     VEC(AstMacro) v = {0};
@@ -323,6 +328,7 @@ static Value eval_has(Eval *e)
 }
 
 // number | name (0, as in C) | '(' expr ')' | unary operator primary
+// Names that are no macros count 0, as in C: `#if FEATURE` needs no definition.
 static Value eval_primary(Eval *e)
 {
     const Token *t = eval_peek(e);
@@ -457,6 +463,7 @@ static bool read_defined(Pp *p, Lexer *line, Token *t)
 
 // The condition of `#if` or `#elif`: `defined` first, then macros, then the value. A malformed one
 // is false, after its error.
+// C text: conditions may hold octal numbers and characters.
 static bool pp_eval(Pp *p, Lexer *line, Loc loc)
 {
     TokenVec in = {0}, out = {0};
@@ -484,6 +491,7 @@ static bool pp_eval(Pp *p, Lexer *line, Loc loc)
 }
 
 // `#ifdef X`, `#ifndef X`.
+// A -D definition counts like one in the file.
 static bool eval_ifdef(Pp *p, Lexer *line, const char *word)
 {
     Token t;
@@ -499,6 +507,7 @@ static bool eval_ifdef(Pp *p, Lexer *line, const char *word)
 // ---- directives ---------------------------------------------------------------------------------
 
 // #if, #ifdef, #ifndef in active text.
+// At the nesting limit the file is given up: skipping would have to count what it cannot hold.
 static void cond_open(Pp *p, Lexer *line, const char *word, Loc loc)
 {
     if (p->conds.n >= PP_MAX_NESTING && !p->dead) {
@@ -525,12 +534,14 @@ static void cond_next(Pp *p, Lexer *line, const char *word, Loc loc)
         ast_error(&p->hard, loc, arena_printf(p->arena, "its #if is in line %u", c->loc.line),
                   "#%s behind #else", word);
     c->in_else = c->in_else || strcmp(word, "else") == 0;
+    // Behind a branch that was taken #elif is not even evaluated.
     bool on = !c->taken && (c->in_else || pp_eval(p, line, loc));
     c = &p->conds.at[p->conds.n - 1];
     c->active = on;
     c->taken = c->taken || on;
 }
 
+// The two families of conditionals: those that go on with an #if, and those that begin one.
 static bool is_cond_next(const char *w)
 {
     return strcmp(w, "elif") == 0 || strcmp(w, "else") == 0 || strcmp(w, "endif") == 0;
@@ -541,6 +552,7 @@ static bool is_cond_open(const char *w)
 }
 
 // `#pragma`: the language's own, and unroll (handed on as a token when `out` is given).
+// Other pragmas are the host compiler's.
 static bool do_pragma(Pp *p, Lexer *line, Loc loc, Token *out)
 {
     Token t;
@@ -605,6 +617,7 @@ static bool pp_directive(Pp *p, Token *out)
 }
 
 // While the innermost #if is off: reads on to the directive that ends that.
+// Words only matter at the start of a directive there; the text between may be anything.
 static void pp_skip(Pp *p)
 {
     bool every = p->lx.every_hash;
@@ -634,6 +647,7 @@ static void pp_skip(Pp *p)
 // ---- expansion --------------------------------------------------------------------------------
 
 // The next token of the file itself.
+// Directives inside a function act and leave no token, but for #pragma unroll.
 static bool pp_base(Pp *p, Token *t)
 {
     for (;;) {
@@ -649,6 +663,8 @@ static bool pp_base(Pp *p, Token *t)
 }
 
 // The next token before expansion. False at the end.
+// Order: the token that was held back, then the innermost source, then the file. A source that
+// runs dry ends the expansion of its macro, which may then be used again.
 static bool pull(Expander *e, Token *t)
 {
     if (e->holds) {
@@ -660,6 +676,7 @@ static bool pull(Expander *e, Token *t)
         Source *s = &e->stack.at[e->stack.n - 1];
         if (s->i < s->n && !e->p->dead) {
             *t = s->at[s->i++];
+            // Messages point to where the macro is used: its body may be in no file at all (-D).
             if (s->use.line) {
                 t->loc = s->use;
                 t->len = 0;
@@ -701,6 +718,7 @@ static bool read_args(Expander *e, const Macro *m, ArgVec *args)
 }
 
 // Expands an argument on its own, as if it were the rest of the text.
+// Before it is substituted, as C wants it: an argument may call the macro that it is passed to.
 static TokenVec expand_arg(Expander *outer, TokenVec in)
 {
     TokenVec out = {0};
@@ -712,6 +730,7 @@ static TokenVec expand_arg(Expander *outer, TokenVec in)
 }
 
 // Puts the body of m with its parameters replaced in front of the text.
+// Missing variadic arguments become nothing.
 static void substitute(Expander *e, Macro *m, ArgVec *args, Loc use)
 {
     Pp *p = e->p;
@@ -753,6 +772,7 @@ static bool expand_call(Expander *e, Macro *m, const Token *t)
                       m->name);
         return true;
     }
+    // `F()` reads as one empty argument; for a macro without parameters it is none.
     int given = m->nparams == 0 && args.n == 1 && args.at[0].n == 0 ? 0 : args.n;
     if (given != m->nparams && !(m->variadic && given >= m->nparams - 1)) {
         ast_error(e->p->sink, t->loc, NULL, "macro '%s' takes %d argument%s, found %d", m->name,
@@ -774,6 +794,7 @@ static bool expand_next(Expander *e, Token *t)
         Macro *m =
             is_word_token(t) && !(t->flags & TF_NO_EXPAND) ? map_get(e->p->macros, t->name) : NULL;
         if (!m) return true;
+        // Marked for good: also when the token is looked at again outside of this expansion.
         if (m->busy) {
             t->flags |= TF_NO_EXPAND;
             return true;
@@ -793,6 +814,8 @@ static bool expand_next(Expander *e, Token *t)
 
 // Reads the expanded tokens of a function from `start` to its closing brace (or to `;` for one
 // without a body).
+// Stops at the start of another island, so that a forgotten '}' costs one function and not the
+// file.
 static void read_function(Pp *p, PpIsland *out)
 {
     Expander e = {.p = p, .base = true};
@@ -870,6 +893,8 @@ static void read_block(Pp *p, PpIsland *out)
 
 // Fills `out` with the island that starts at offset `start` and with the host text before it. The
 // tokens of a device function go to a sink of their own: it may be C++ that nobody needs to read.
+// Host text is scanned by other rules than islands (every '#' counts, C's numbers do not), so the
+// lexer's switches are set around the function.
 static void read_island(Pp *p, PpIsland *out, AstPartKind kind, size_t start, Loc loc)
 {
     out->kind = kind;
@@ -899,6 +924,7 @@ static void read_island(Pp *p, PpIsland *out, AstPartKind kind, size_t start, Lo
     p->host_loc = lex_loc(&p->lx);
 }
 
+// Host text is compared in place; nothing of it is interned.
 static bool word_is(const Pp *p, RawItem r, const char *w)
 {
     return r.kind == RAW_WORD && strlen(w) == r.n && memcmp(p->lx.s + r.at, w, r.n) == 0;
@@ -916,6 +942,7 @@ static bool is_device_prefix(const Pp *p, RawItem r)
 }
 
 // Behind `template`: skips `<...>`, without looking beyond a ';' or '{'.
+// Templates nest in the angle brackets; `>>` arrives here as two characters.
 static void skip_template(Pp *p)
 {
     int open = 0;
@@ -937,6 +964,7 @@ static void skip_template(Pp *p)
 static void host_brace(Pp *p, char c, bool opens_scope)
 {
     if (c == '{') {
+        // Deeper than the mask: counts as closed, which at_top_level then says too.
         if (p->depth < 64)
             p->transparent = (p->transparent & ~(1ull << p->depth)) | (u64)opens_scope << p->depth;
         p->depth++;
@@ -1013,6 +1041,7 @@ bool pp_next(Pp *p, PpIsland *out)
 
 // ---- life -------------------------------------------------------------------------------------
 
+// The text must outlive the islands: their texts point into it.
 Pp *pp_new(Arena *a, Intern *in, Diag *d, u16 file, const char *text, size_t n)
 {
     Pp *p = ARENA_NEW(a, Pp);

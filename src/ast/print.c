@@ -110,9 +110,9 @@ const char *ast_level_name(int level)
     return level >= 0 && level < COUNT(names) ? names[level] : "";
 }
 
-// ---- expressions
-// ----------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 
+// Entries that are NULL leave their comma: "lo, , step".
 static void put_list(const AstList *l, Buf *b)
 {
     for (int i = 0; i < l->n; i++) {
@@ -121,6 +121,7 @@ static void put_list(const AstList *l, Buf *b)
     }
 }
 
+// open a, b, c close
 static void put_in(const char *open, const AstList *l, const char *close, Buf *b)
 {
     buf_puts(b, open);
@@ -167,6 +168,7 @@ static void put_float(const AstNode *e, Buf *b)
     if (e->dtype == DT_F32) buf_putc(b, 'f');
 }
 
+// With the suffix that makes it read back as the same type.
 static void put_int(const AstNode *e, Buf *b)
 {
     buf_printf(b, "%llu", (unsigned long long)e->ivalue);
@@ -175,6 +177,7 @@ static void put_int(const AstNode *e, Buf *b)
     if (e->dtype == DT_U64) buf_puts(b, "ul");
 }
 
+// "f32", "f32 [M, N]", "f32 mdspan<2>"
 static void put_type(const AstNode *t, Buf *b)
 {
     if (!t) return;
@@ -187,6 +190,7 @@ static void put_type(const AstNode *t, Buf *b)
         put_in(" [", &t->list, "]", b);
 }
 
+// "base.subspan(a, b : strides).step(s).at(i, j)"
 static void put_view(const AstNode *e, Buf *b)
 {
     static const char *const names[] = {"chunkat", "chunk",   "subspan", "modspan",
@@ -200,6 +204,7 @@ static void put_view(const AstNode *e, Buf *b)
     if (e->flags & AST_F_AT) put_in(e->op == VIEW_VIEW ? ".from(" : ".at(", &e->list4, ")", b);
 }
 
+// "call f<targs>(args)"
 static void put_call(const AstNode *e, Buf *b)
 {
     if (e->flags & AST_F_CALL) buf_puts(b, "call ");
@@ -216,6 +221,7 @@ static void put_unary(const AstNode *e, Buf *b)
     if (post) buf_puts(b, ast_op_text(e->op));
 }
 
+// C casts print like the tile language's: they mean the same.
 static void put_cast(const AstNode *e, Buf *b)
 {
     buf_puts(b, e->kind == AST_CAST ? "__to<" : "__bitcast<");
@@ -289,8 +295,7 @@ void ast_expr_text(const AstNode *e, Buf *b)
     }
 }
 
-// ---- statements
-// -------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 static void put_stmt(const AstNode *s, int indent, Buf *b);
 
@@ -299,6 +304,7 @@ static void put_indent(int indent, Buf *b)
     for (int i = 0; i < indent; i++) buf_puts(b, "  ");
 }
 
+// The statements of a block, which itself takes no line when it is a body.
 static void put_body(const AstNode *body, int indent, Buf *b)
 {
     if (!body) return;
@@ -314,6 +320,7 @@ static void put_counts(const AstList *l, Buf *b)
     }
 }
 
+// A declaration whose name did not parse has none.
 static void put_name(const char *name, Buf *b) { buf_puts(b, name ? name : "<error>"); }
 
 // `open`, the expression and `close`; nothing at all without the expression.
@@ -325,6 +332,7 @@ static void put_init(const AstNode *value, const char *open, const char *close, 
     buf_puts(b, close);
 }
 
+// "buffer shared f32 [16, 64] name[2] {init}": the kind's word first, then as in the source.
 static void put_decl(const AstNode *s, Buf *b)
 {
     buf_puts(b, ast_kind_name[s->kind]);
@@ -363,6 +371,7 @@ static void put_flags(const AstNode *s, Buf *b)
     if (s->promote) buf_printf(b, ".promote<%d>", s->promote);
 }
 
+// "transfer f = tma.load.async.swiz<128> src => dst after g"
 static void put_xfer(const AstNode *s, Buf *b)
 {
     static const char *const names[] = {"dma.copy", "dma.pad",  "dma.transp",
@@ -391,6 +400,7 @@ static void put_xfer(const AstNode *s, Buf *b)
     if (s->list3.n) put_in(" after ", &s->list3, "", b);
 }
 
+// "mma.row.col.async future f into acc with a, b"; " new " when the target is declared here.
 static void put_mma(const AstNode *s, Buf *b)
 {
     static const char *const names[] = {".fill", ".load", "", ".scale", ".store"};
@@ -412,6 +422,7 @@ static void put_mma(const AstNode *s, Buf *b)
     if (s->list.n) put_in(" with ", &s->list, "", b);
 }
 
+// " [[name(args)]]", or " : unroll(n)" for the suffix of a C loop.
 static void put_attrs(const AstList *attrs, Buf *b)
 {
     for (int i = 0; i < attrs->n; i++) {
@@ -425,6 +436,7 @@ static void put_attrs(const AstList *attrs, Buf *b)
     }
 }
 
+// One line per level below the head: "by p = {x, y} in [a, b] : group-4"
 static void put_parallel(const AstNode *s, int indent, Buf *b)
 {
     buf_puts(b, s->flags & AST_F_ASYNC ? "parallel.async" : "parallel");
@@ -468,6 +480,7 @@ static void put_items(const AstList *items, Buf *b)
     }
 }
 
+// "foreach {i, j} in [a, b] : unroll(2)", "with .. where a <-> b"
 static void put_loop(const AstNode *s, int indent, Buf *b)
 {
     buf_puts(b, s->kind == AST_FOREACH ? "foreach" : "with");
@@ -516,6 +529,7 @@ static void put_sync(const AstNode *s, Buf *b)
     if (s->storage) buf_printf(b, "<%s>", ast_storage_name(s->storage));
 }
 
+// Operands and clobbers alike; a clobber has no value.
 static void put_asm_operands(const char *head, const AstList *l, Buf *b)
 {
     for (int i = 0; i < l->n; i++) {
@@ -593,6 +607,7 @@ static void put_simple(const AstNode *s, Buf *b)
     buf_putc(b, '\n');
 }
 
+// Every kind of statement has a line of its own here or in put_simple, AST_ERROR too.
 static void put_stmt(const AstNode *s, int indent, Buf *b)
 {
     put_indent(indent, b);
@@ -623,9 +638,9 @@ static void put_stmt(const AstNode *s, int indent, Buf *b)
     }
 }
 
-// ---- functions and the file
-// ---------------------------------------------------------------------------
+// ---- functions and the file ---------------------------------------------------------------------
 
+// "  param global f32 [M, N] name"
 static void put_param(const AstNode *x, Buf *b)
 {
     buf_puts(b, "  param ");
@@ -654,6 +669,7 @@ static void put_function(const AstNode *f, Buf *b)
     put_body(f->body, 1, b);
 }
 
+// Host text is only counted: it is not the compiler's.
 void ast_print(const AstFile *f, Buf *b)
 {
     for (int i = 0; i < f->ncontract; i++)

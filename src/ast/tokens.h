@@ -51,9 +51,9 @@ typedef enum {
     TOK_WILD,      // `_`
     TOK_METHOD,    // `.word`: name is the word without the dot
     TOK_TYPE,      // scalar type, `void` or `auto`; dtype as in AST_TYPE
-    TOK_INT,
-    TOK_FLOAT,
-    TOK_STRING,
+    TOK_INT,       // ival, dtype
+    TOK_FLOAT,     // fval, dtype
+    TOK_STRING,    // name: decoded bytes, text_n of them
     TOK_CHAR,      // 'c', for #if and device text only: ival
     TOK_DIRECTIVE, // `#` that starts a directive line; the lexer stands behind it
     TOK_PRAGMA_UNROLL, // made by the preprocessor in device text: ival = factor, 0 when none
@@ -72,7 +72,7 @@ enum {
 };
 
 typedef enum {
-    LEX_OK,
+    LEX_OK, // rows of lex_errors (lex.c) have the words
     LEX_CHAR, LEX_COMMENT, LEX_STRING, LEX_RAW_STRING, LEX_ESCAPE, LEX_CHAR_LITERAL,
     LEX_OCTAL, LEX_HEX_DIGITS, LEX_INT_RANGE_S32, LEX_INT_RANGE, LEX_SUFFIX, LEX_FLOAT_DIGITS,
     LEX_FLOAT_EXPONENT, LEX_FLOAT_RANGE, LEX_PASTE, LEX_DOT_SPACE,
@@ -168,7 +168,7 @@ bool pp_next(Pp *p, PpIsland *out);
 // Final state, for the file node: object-like macros in the order of their definition.
 void pp_macros(Pp *p, AstMacro **out, int *n);
 
-// ---- contract.c -----------------------------------------------------------------------------
+// ---- parse_contract.c ------------------------------------------------------------------------
 void ast_contract(Arena *a, AstSink *s, u16 file, const char *text, size_t n, AstFile *out);
 
 #endif
