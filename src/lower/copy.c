@@ -1,6 +1,6 @@
 // copy.c - tile copies between global and shared memory: by cp.async, through registers, or by the
 // TMA unit. A copy that does not depend on a group or thread variable is done once, by all threads of
-// the block; one that depends on the warpgroup, by each warpgroup for itself.
+// the block or role; one that depends on the warpgroup, by each warpgroup for itself.
 //
 // Elements of the view that lie beyond its limits read as zero and are not written.
 #include "impl.h"
@@ -61,9 +61,10 @@ static bool copy_shape(Lower *l, const TileOp *op, Copy *c)
         return false;
     }
     c->group = views_depend(l, c->shared, LEVEL_GROUP4) || views_depend(l, c->global, LEVEL_GROUP4);
-    c->threads = c->group ? 128 : l->tf->threads;
+    c->threads = c->group ? 128 : l->role.hi - l->role.lo;
     const Expr *tid = lower_reg_expr(l, lower_tid(l));
-    c->thread = c->group ? expr_bin(l->x, EX_MOD, tid, lower_const(l, 128)) : tid;
+    c->thread = c->group ? expr_bin(l->x, EX_MOD, tid, lower_const(l, 128))
+                         : expr_sub(l->x, tid, lower_const(l, l->role.lo));
     return true;
 }
 

@@ -224,6 +224,11 @@ void lower_op_TRIGGER(Lower *l, const TileOp *op)
                     l->k->events.at[op->event].name);
         return;
     }
+    if (l->sync.cp_async) { // its own copies have landed
+        thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
+        thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
+        l->sync.cp_async = false;
+    }
     // Ordinary accesses of this thread before the release, against the async proxy's after it.
     if (l->sync.unfenced) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
     l->sync.unfenced = false;

@@ -236,7 +236,7 @@ static void walk_op(Lower *l, const TileOp *op)
         break;
     case TOP_PAR: walk(l, &op->body); break;
     case TOP_ROLE: walk(l, &op->body); break;
-    case TOP_TRIGGER: l->sync.unfenced = false; break;
+    case TOP_TRIGGER: l->sync.unfenced = l->sync.cp_async = false; break;
     case TOP_BARRIER: sync_barrier(l); break;
     default: break;
     }
