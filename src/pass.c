@@ -81,7 +81,8 @@ static bool run_emit(Compilation *c) { return ptx_print(c->thread, c->plan, c->d
 
 static bool run_cuda(Compilation *c)
 {
-    CudaSource s = {.module = c->thread, .plan = c->plan, .ast = c->ast, .path = c->path,
+    CudaSource s = {.module = c->thread, .plan = c->plan, .ast = c->ast,
+                    .defines = c->defines, .ndefines = c->ndefines, .path = c->path,
                     .text = c->text, .text_n = c->text_n, .entry = c->entry};
     return cuda_print(&s, c->diag, &c->cuda);
 }

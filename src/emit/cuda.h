@@ -14,6 +14,8 @@ typedef struct {
     const ThreadModule *module;
     const Plan *plan;
     const AstFile *ast;        // its host and device text is copied; NULL: there is none
+    const AstDefine *defines;  // of the command line: the host text sees them too
+    int ndefines;
     const char *path, *text;   // of the source, for comments
     size_t text_n;
     const char *entry;         // the tile function

@@ -91,8 +91,11 @@ static NameList macros_to_hide(Cuda *x, const Buf *generated)
     for (int i = 0; i < f->nparts; i++)
         if (f->parts[i].kind != PART_TILE)
             collect_macros(x, f->parts[i].text, f->parts[i].text + f->parts[i].text_n, seen, &all);
-    for (int i = 0; i < f->nmacros; i++)
-        if (!f->macros[i].loc.line) vec_push(x->arena, &all, intern(x->names, f->macros[i].name));
+    for (int i = 0; i < x->source->ndefines; i++) {
+        const char *name = intern(x->names, x->source->defines[i].name);
+        if (!map_get(seen, name)) vec_push(x->arena, &all, name);
+        map_put(seen, name, (void *)name);
+    }
     for (int i = 0; i < all.n; i++)
         if (map_get(words, all.at[i])) vec_push(x->arena, &hide, all.at[i]);
     return hide;
@@ -125,6 +128,40 @@ static void print_device_text(const AstPart *p, Buf *out)
     }
 }
 
+// Host text as it is; only directives that are baton's own become comments.
+static void print_host_text(const AstPart *p, Buf *out)
+{
+    const char *s = p->text, *end = p->text + p->text_n;
+    while (s < end) {
+        const char *eol = memchr(s, '\n', (size_t)(end - s));
+        eol = eol ? eol + 1 : end;
+        const char *c = skip_blanks(s, eol);
+        bool own = c < eol && *c == '#';
+        static const char *const word[] = {"pragma", "croq"};
+        for (int i = 0; i < COUNT(word) && own; i++) {
+            size_t n = strlen(word[i]);
+            c = skip_blanks(c + (i == 0), eol);
+            own = (size_t)(eol - c) > n && memcmp(c, word[i], n) == 0 && !is_word(c[n]);
+            c += own ? n : 0;
+        }
+        if (own) buf_puts(out, "// ");
+        buf_write(out, s, (size_t)(eol - s));
+        s = eol;
+    }
+}
+
+// Macros of the command line, for the host text. What would end or continue the line is left out.
+static void print_defines(const CudaSource *s, Buf *out)
+{
+    for (int i = 0; i < s->ndefines; i++) {
+        const char *name = s->defines[i].name, *value = s->defines[i].value;
+        buf_printf(out, "#ifndef %s\n#define %s ", name, name);
+        for (const char *c = value ? value : "1"; *c; c++)
+            buf_putc(out, (u8)*c < 32 || *c == '\\' ? ' ' : *c);
+        buf_puts(out, "\n#endif\n");
+    }
+}
+
 static void print_parts(Cuda *x, const Buf *generated, Buf *out)
 {
     const AstFile *f = x->source->ast;
@@ -132,18 +169,15 @@ static void print_parts(Cuda *x, const Buf *generated, Buf *out)
         print_generated(x, generated, out);
         return;
     }
-    for (int i = 0; i < f->nmacros; i++) {
-        const AstMacro *m = &f->macros[i];
-        if (!m->loc.line)
-            buf_printf(out, "#ifndef %s\n#define %s %s\n#endif\n", m->name, m->name, m->body);
-    }
+    print_defines(x->source, out);
     for (int i = 0; i < f->nparts; i++) {
         const AstPart *p = &f->parts[i];
         switch (p->kind) {
-        case PART_HOST: buf_write(out, p->text, p->text_n); break;
+        case PART_HOST: print_host_text(p, out); break;
         case PART_DEVICE:
         case PART_DEVICE_BLOCK: print_device_text(p, out); break;
         case PART_TILE:
+            if (out->s[out->n - 1] != '\n') buf_putc(out, '\n');
             if (p->name && strcmp(p->name, x->source->entry) == 0) print_generated(x, generated, out);
             else buf_printf(out, "// The tile function %s is not part of this file.\n",
                             p->name ? p->name : "?");

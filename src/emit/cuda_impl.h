@@ -35,6 +35,7 @@ struct CudaBlock {
     bool loop;               // body of a `for` or `unroll`
     bool scope;              // the scope of a `for`, where its variable may live
     VEC(CudaStmt) stmts;
+    VEC(int) residents;      // registers whose home it may be, while that is found out
     VEC(int) declares;       // registers that live in this block, by the statement of first use
     int declared;            // how many of them are printed
 };
@@ -113,7 +114,7 @@ CudaHandler cu_asm, cu_mov, cu_add, cu_multiply, cu_mulwide, cu_divide, cu_minma
     cu_cvtpack, cu_pack, cu_unpack, cu_shfl;
 // cuda_mem.c
 CudaHandler cu_ldparam, cu_load, cu_store, cu_matrix_load, cu_matrix_store, cu_cpasync,
-    cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait;
+    cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait, cu_pin;
 // cuda_wgmma.c
 CudaHandler cu_wgmma, cu_wgmma_fence, cu_wgmma_wait;
 // cuda.c

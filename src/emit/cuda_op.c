@@ -91,7 +91,9 @@ static void wrap(Cuda *x, const CudaStmt *s, const char *form)
     Buf name = {0};
     buf_puts(&name, "ptx_");
     for (const char *c = row->name; *c; c++) buf_putc(&name, *c == '.' ? '_' : *c);
-    if (strlen(row->types) > 1) buf_printf(&name, "_%s", thread_type_name[op->type]);
+    // One letter may stand for several types; only floats and nothing are one.
+    bool one_type = strcmp(row->types, "f") == 0 || strcmp(row->types, "-") == 0;
+    if (!one_type) buf_printf(&name, "_%s", thread_type_name[op->type]);
     if (cu_need(x, name.s)) {
         const char *type = result >= 0 ? cu_class[result] : "void";
         if (attribute)

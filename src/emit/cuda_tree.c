@@ -303,19 +303,21 @@ static void settle(Simulation *m, CudaBlock *b)
     while (loop && !loop->loop) loop = loop->parent;
     if (!loop) return;
     CudaBlock *outside = loop->parent->scope ? loop->parent->parent : loop->parent;
-    bool any = false;
-    for (int r = 0; r < x->fn->regs.n; r++) {
-        m->carried[r] = false;
-        m->written[r] = NULL;
-        if (x->reg[r].home != b) continue;
+    if (!b->residents.n) return;
+    for (int i = 0; i < b->residents.n; i++) {
+        int r = b->residents.at[i];
         m->written[r] = ARENA_ARRAY(x->arena, u8, x->fn->regs.at[r].count);
-        any = true;
+        m->carried[r] = false;
     }
-    if (!any) return;
     m->log.n = 0;
     simulate(m, b);
-    for (int r = 0; r < x->fn->regs.n; r++)
-        if (m->carried[r]) x->reg[r].home = outside;
+    for (int i = 0; i < b->residents.n; i++) {
+        int r = b->residents.at[i];
+        m->written[r] = NULL; // no longer asked about
+        if (!m->carried[r]) continue;
+        x->reg[r].home = outside;
+        vec_push(x->arena, &outside->residents, r);
+    }
 }
 
 CudaBlock *cu_tree(Cuda *x)
@@ -330,6 +332,8 @@ CudaBlock *cu_tree(Cuda *x)
     find_fresh(x, body);
     Use u = {.x = x};
     walk_uses(&u, body, note_use);
+    for (int r = 0; r < f->regs.n; r++)
+        if (x->reg[r].home) vec_push(x->arena, &x->reg[r].home->residents, r);
     Simulation m = {.x = x};
     m.written = ARENA_ARRAY(x->arena, u8 *, f->regs.n);
     m.carried = ARENA_ARRAY(x->arena, bool, f->regs.n);
