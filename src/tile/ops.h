@@ -20,7 +20,9 @@
     X(FSET,      "fset",     "fEx",   "fragment element = value; only inside apply")            \
     X(APPLY,     "apply",    "vfB",   "body for each element of frag that the thread owns")     \
     X(FILL,      "fill",     "fx",    "all elements of frag = value")                           \
-    X(COPY,      "copy",     "dsyemt", "tile copy; outside an array it reads zero and writes nothing; an event: its bytes complete it, imm = bytes of all copies of that generation on the first of them, else 0") \
+    X(COPY,      "copy",     "dsyemt", "tile copy; outside an array it reads zero and writes nothing; an " \
+      "event: its bytes complete it, imm = bytes of all copies of that generation on the first of " \
+      "them, else 0")                                                                           \
     X(WAIT,      "wait",     "e",     "data of an async copy is visible to the scope; an async product is done") \
     X(MMA,       "mma",      "fabe",  "frag += A * B; a future: asynchronous until its wait")   \
     X(MMA_STORE, "mma.store", "fd",   "fragment to memory, converted to its type")              \
