@@ -25,6 +25,8 @@ struct Arena {
 // Large enough that malloc hardly shows in a profile, small enough for the many arenas of a test.
 enum { CHUNK_BYTES = 64 * 1024 };
 
+// To stderr and not to a Diag: whatever is wrong may be the Diag. abort, so that a debugger or a
+// core file shows where.
 void base_bug(const char *file, int line, const char *fmt, ...)
 {
     va_list ap;
@@ -55,6 +57,7 @@ Arena *arena_new(size_t limit)
     return a;
 }
 
+// NULL is fine, so that half-made owners can be taken down.
 void arena_free(Arena *a)
 {
     if (!a) return;

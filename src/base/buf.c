@@ -25,6 +25,7 @@ static void reserve(Buf *b, size_t extra)
     b->cap = cap;
 }
 
+// `p` must not point into the Buf: growing may move it. NULs are bytes like others.
 void buf_write(Buf *b, const void *p, size_t n)
 {
     reserve(b, n);
@@ -60,6 +61,7 @@ void buf_printf(Buf *b, const char *fmt, ...)
     va_end(ap);
 }
 
+// Leaves an empty Buf that can be used again.
 void buf_free(Buf *b)
 {
     free(b->s);
@@ -84,6 +86,7 @@ const char *file_read(const char *path, Buf *out, size_t max_bytes)
         out->n += n;
         total += n;
         out->s[out->n] = 0;
+        // Short: the end, or an error, which ferror tells below.
         if (n < 65536) break;
         if (total > max_bytes) break;
     }
@@ -105,6 +108,8 @@ static const char *write_all(int fd, const char *p, size_t n)
     return NULL;
 }
 
+// 0666 less the user's umask, as for any new file. A failure leaves the old file as it was and no
+// temporary one.
 const char *file_write(const char *path, const void *data, size_t n)
 {
     struct stat st;

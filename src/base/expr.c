@@ -399,6 +399,8 @@ static bool sum_add_term(Sum *s, const Expr *t, i64 k)
 }
 
 // Adds k * e. False when it overflows or grows too long; the sum is then worthless.
+// A sum in canonical form is a chain of additions; the depth bound only meets plain nodes that
+// could not be brought into it.
 static bool sum_add(Sum *s, const Expr *e, i64 k, int depth)
 {
     i64 v;
@@ -468,6 +470,8 @@ static const Expr *times(ExprPool *p, const Expr *t, i64 k)
 }
 
 // The node of a sum, or NULL when it cannot be written down.
+// Written as first + ... - ... +- constant, each coefficient positive; what cannot be negated
+// (INT64_MIN) cannot be written.
 static const Expr *sum_node(ExprPool *p, Sum *s)
 {
     if (!sum_join_quotients(s)) return NULL;
@@ -534,6 +538,8 @@ static const Expr *product_node(ExprPool *p, const Expr *a, const Expr *b)
 }
 
 // Product of two sums, multiplied out; NULL when that overflows or grows too large.
+// Multiplying out lets (i + 1) * 64 and i * 64 + 64 meet; the limit keeps products of long sums
+// from growing with the square.
 static const Expr *mul_node(ExprPool *p, const Expr *a, const Expr *b)
 {
     Sum x, y, s = {0};

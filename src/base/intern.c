@@ -31,6 +31,7 @@ Intern *intern_new(Arena *a)
     return t;
 }
 
+// Rehashes; the strings stay where they are, so pointers that were handed out stay valid.
 static void intern_grow(Intern *t)
 {
     const char **old = t->slot;
@@ -124,6 +125,7 @@ void map_put(Map *m, const void *key, void *value)
     m->value[i] = value;
 }
 
+// Keys are pointers or small integers cast to one; both are compared as they are.
 void *map_get(const Map *m, const void *key)
 {
     int i = map_find(m, key);

@@ -45,6 +45,7 @@ int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count)
     return b->fn->regs.n - 1;
 }
 
+// Buffers and parameters have name spaces of their own, as in the text form.
 static bool buffer_named(const ThreadFn *fn, const char *name)
 {
     for (int i = 0; i < fn->buffers.n; i++)
@@ -174,6 +175,7 @@ ThreadOp *thread_open_unroll(ThreadBuilder *b, const char *name, int trips, int 
     return op;
 }
 
+// An else branch: the caller moves `at` to the operation's `other` before closing.
 ThreadOp *thread_open_if(ThreadBuilder *b, Operand pred, ThreadBlock **saved)
 {
     return open_region(b, OP_IF, 1, &pred, saved);

@@ -271,6 +271,7 @@ static bool check_operands(Checker *c)
 
 // ---- types, attributes, flags ------------------------------------------------------------------
 
+// Types with a sign rule; b16, b32 and b64 are bits without one.
 static bool is_int_type(ThreadType t)
 {
     return t == TT_S32 || t == TT_U32 || t == TT_S64 || t == TT_U64 || t == TT_S16 || t == TT_U16;
@@ -330,6 +331,7 @@ static bool check_types(Checker *c)
     return fits || BROKEN(c, "type '%s' is not legal here", thread_type_name[op->type]);
 }
 
+// Vector widths and matrix counts that the machine has.
 static bool one_two_four(int n) { return n == 1 || n == 2 || n == 4; }
 
 // The attribute n by its meaning (text.h); an attribute without meaning must be 0, so that equal
@@ -615,6 +617,7 @@ static void check_if(Checker *c)
     c->lane_if -= differs;
 }
 
+// A guard on a region would leave open whether its head runs; `if` says it.
 static void check_region(Checker *c)
 {
     const ThreadOp *op = c->op;
@@ -650,6 +653,7 @@ static void check_op(Checker *c, const ThreadOp *op)
         check_region(c);
         return;
     }
+    // Saturates like the copies: a million trips of a million must not wrap to something small.
     c->expanded = MIN(c->expanded + c->copies, MAX_EXPANDED + 1);
     if (!check_operands(c) || !check_mems(c) || !check_single(c)) return;
     bool guarded = op->guard.kind != OPD_NONE;
@@ -831,6 +835,7 @@ static void check_fn(Checker *c, const ThreadFn *f)
     if (c->errors == before && !thread_check_addresses(c->mod, f, c->diag)) c->errors++;
 }
 
+// All kernels are checked, also behind a broken one.
 bool thread_check(const ThreadModule *m, Diag *d)
 {
     Checker c = {.mod = m, .diag = d};

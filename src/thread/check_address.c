@@ -179,6 +179,7 @@ static i64 sign_extend(u64 v, ThreadType t)
     }
 }
 
+// Both values are zero-extended to 64 bits, which orders unsigned types right as they are.
 static bool compare(ThreadCmp cmp, u64 a, u64 b, ThreadType t)
 {
     i64 x = sign_extend(a, t), y = sign_extend(b, t);
@@ -320,6 +321,7 @@ static void run_pure(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
     store(c, &op->opnd[0], 0, &out, mask, unsure);
 }
 
+// store() cuts each half to the width of its register.
 static void run_unpack(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 {
     Lanes in, high;
@@ -468,6 +470,7 @@ static void report(Checker *c, const ThreadOp *op, const char *fmt, ...)
                thread_op[op->op].name, c->warp, text);
 }
 
+// "tile(0, 5, 16)", in the arena.
 static const char *coordinates_text(Checker *c, const ThreadBuffer *b, const i64 *at)
 {
     Buf text = {0};
@@ -488,6 +491,7 @@ static bool inside(const ThreadBuffer *b, const i64 *at)
 }
 
 // Byte address of coordinates in a global buffer for all lanes.
+// Bounds are not looked at: extents of global buffers are guesses here.
 static void global_place(Checker *c, const ThreadBuffer *b, const Lanes *at, Lanes *out)
 {
     Lanes step, stride;
@@ -841,6 +845,7 @@ static void run_block(Checker *c, const ThreadBlock *b, u32 active)
 
 // ---- one kernel --------------------------------------------------------------------------------
 
+// + 1, since a Map cannot tell a stored 0 from nothing.
 static void add_name(Checker *c, const char *name, int kind, int index)
 {
     map_put(c->names, intern(expr_pool_names(c->mod->exprs), name),

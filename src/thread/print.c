@@ -66,6 +66,7 @@ static void print_sources(Printer *p)
 // ---- operands ----------------------------------------------------------------------------------
 
 // base + sum of coef * $variable, `shift` added to the base.
+// The sigil tells a variable from a parameter of the same name.
 static void print_affine(Printer *p, const Operand *o, i64 shift)
 {
     i64 base = o->base + shift;
@@ -209,6 +210,7 @@ static void print_suffixes(Printer *p, const ThreadOp *op)
 static void print_block(Printer *p, const ThreadBlock *b, int depth);
 
 // The head of a region up to its brace.
+// "for %i = 0 to %n step 1", "unroll u 8", "role 0..4", "if %p"
 static void print_region_head(Printer *p, const ThreadOp *op)
 {
     switch (op->op) {
@@ -230,11 +232,13 @@ static void print_region_head(Printer *p, const ThreadOp *op)
     }
 }
 
+// Regions have a block; all other operations are one line.
 static bool is_region(const ThreadOp *op)
 {
     return op->op == OP_FOR || op->op == OP_UNROLL || op->op == OP_IF || op->op == OP_ROLE;
 }
 
+// [@guard] name suffixes operands [; places] [!place], or a region with its blocks.
 static void print_op(Printer *p, const ThreadOp *op, int depth)
 {
     indent(p, depth);
@@ -285,6 +289,7 @@ static void print_exprs(Printer *p, const Expr *const *e, int n)
     buf_putc(p->out, ']');
 }
 
+// "  shared tile : bf16[2, 64, 64] swz128 @0": the declaration that read.c takes.
 static void print_buffer(Printer *p, const ThreadBuffer *b)
 {
     static const char *const word[] = {"shared", "global", "mbar"};
@@ -344,6 +349,7 @@ static void print_fn(Printer *p)
     buf_puts(p->out, "}\n");
 }
 
+// Files are numbered over the whole module before anything is printed.
 void thread_print(const ThreadModule *m, Buf *out)
 {
     Printer p = {.mod = m, .out = out};

@@ -21,6 +21,7 @@ const u8 thread_type_class[TT_COUNT] = {
 #undef X
 };
 
+// In the order of ThreadCmp.
 const char *const thread_cmp_name[CMP_COUNT] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
 const char *const special_reg_name[SR_COUNT] = {
@@ -62,6 +63,7 @@ i64 thread_buffer_offset(const ThreadBuffer *b, const i64 *coord)
 
 // ---- text form (text.h) ------------------------------------------------------------------------
 
+// In the order of their enums.
 const char *const reg_class_name[RC_COUNT] = {"pred", "b16", "b32", "b64", "f32"};
 const char *const param_kind_name[PARAM_TMAP + 1] = {"ptr", "s32", "s64", "f32", "tmap"};
 const char *const shfl_mode_name[4] = {"bfly", "idx", "up", "down"};
@@ -113,6 +115,7 @@ const ThreadFlag thread_flag[] = {
 };
 const int thread_flags_n = COUNT(thread_flag);
 
+// An address is base and offset; coordinates are as many as the operation's rank.
 int thread_sig_operands(const ThreadOp *op, char letter)
 {
     switch (letter) {
@@ -124,6 +127,7 @@ int thread_sig_operands(const ThreadOp *op, char letter)
     }
 }
 
+// Addresses and descriptors each have a place in a buffer beside them.
 int thread_sig_mems(ThreadOpcode op)
 {
     int n = 0;
