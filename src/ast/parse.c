@@ -232,8 +232,8 @@ AstNode *p_name_node(Parser *p, const char *what)
 
 // ---- types ------------------------------------------------------------------------------------
 
-// scalar : TYPE | 'stream' After an error the type is named "?", which no later rule mistakes for
-// one.
+// scalar : TYPE | 'stream'
+// After an error the type is named "?", which no later rule mistakes for one.
 AstNode *p_scalar_type(Parser *p, const char *what)
 {
     AstNode *t = p_node(p, AST_TYPE, p_loc(p));

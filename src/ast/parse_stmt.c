@@ -556,8 +556,7 @@ static AstNode *compound(Parser *p)
 }
 
 // Statements that begin with a word of their own and end in ';'. NULL: none begins here.
-// simple : xfer | mma | fragment op | wait | trigger | sync | word statement | assert | print |
-// cpp
+// simple : xfer | mma | fragment op | wait | trigger | sync | word | assert | print | cpp
 static AstNode *simple(Parser *p)
 {
     switch (p_tok(p)->kind) {

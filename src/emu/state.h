@@ -1,9 +1,9 @@
 // state.h - the inside of the emulator: the decoded program, the state of one CTA, clocks and
 // shadow memory. Only files of src/emu include it.
 //
-// Reading order: EmuOp (what runs), EmuWarp and EmuCta (on what), EmuClock (who knows what of
-// whom), EmuAccess and EmuCell (who touched which bytes). docs/machine-model.md tells the same in
-// words.
+// Reading order: EmuOp (what runs), EmuWarp and EmuCta (on what), EmuClock (who knows
+// what of whom), EmuAccess and EmuCell (who touched which bytes).
+// docs/machine-model.md tells the same in words.
 #ifndef BATON_EMU_STATE_H
 #define BATON_EMU_STATE_H
 

@@ -8,9 +8,9 @@
 #define TMA_STRIDE_LIMIT ((u64)1 << 40)
 #define TMA_EXTENT_LIMIT ((u64)1 << 32)
 
-// Each rule was tried on a card: the driver answers all of them with one code, "invalid value". It
-// takes stride 0 and strides smaller than a row (overlapping rows), and boxes larger than the
-// tensor.
+// Each rule was tried on a card: the driver answers all of them with one code,
+// "invalid value". It takes stride 0 and strides smaller than a row (overlapping
+// rows), and boxes larger than the tensor.
 const char *tma_check(const TensorMap *m, char *why, size_t why_n)
 {
     if (m->rank < 1 || m->rank > TMA_MAX_RANK) {

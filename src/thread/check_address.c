@@ -606,10 +606,10 @@ static i64 descriptor_place(u64 d, bool transposed, int e, i64 mn, i64 k)
     return a ^ ((((a >> 7) - phase) & mask) << 4);
 }
 
-// The place beside a descriptor is the origin of the [extent, depth] tile that one instruction
-// reads ([depth, extent] when transposed); depth is 32 bytes of K. One lane is enough: descriptors
-// must be equal in the warp. The comparison is modulo 2^18, since a descriptor has no more address
-// bits.
+// The place beside a descriptor is the origin of the [extent, depth] tile that one
+// instruction reads ([depth, extent] when transposed); depth is 32 bytes of K. One lane is
+// enough: descriptors must be equal in the warp. The comparison is modulo 2^18, since a
+// descriptor has no more address bits.
 static void compare_descriptor(Checker *c, const ThreadOp *op, const Operand *o, const MemRef *m,
                                u32 mask, bool is_a)
 {
