@@ -20,7 +20,15 @@ typedef int64_t i64;
 #define DECLARE(name, ...)                                       \
     extern "C" int name##_launch(__VA_ARGS__, cudaStream_t stream); \
     extern "C" const char *name##_message(int code);
-DECLARE(attention, const void *q, const void *k, const void *v, void *o, i64 B, i64 S, i64 H)
+#define DECLARE_ATTENTION(name)                                                                \
+    DECLARE(name, const void *q, const void *k, const void *v, void *o, i64 B, i64 S, i64 H)
+DECLARE_ATTENTION(v1)
+#ifdef HAVE_v2
+DECLARE_ATTENTION(v2)
+#endif
+#ifdef HAVE_v4
+DECLARE_ATTENTION(v4)
+#endif
 DECLARE(gemm, const void *a, const void *b, void *c, i64 M, i64 K, i64 N)
 DECLARE(gemm_f16, const void *a, const void *b, void *c, i64 M, i64 K, i64 N)
 DECLARE(add, const void *a, const void *b, void *c, i64 N)
@@ -187,10 +195,6 @@ static bool check(const char *folder, Case &c)
 // ---- the cases ----------------------------------------------------------------------------------
 
 typedef const std::vector<Tensor> &T;
-static int launch_attention(T t, cudaStream_t s)
-{
-    return attention_launch(t[0].p, t[1].p, t[2].p, t[3].p, t[0].dim[0], t[0].dim[1], t[0].dim[2], s);
-}
 static int launch_gemm(T t, cudaStream_t s)
 {
     return gemm_launch(t[0].p, t[1].p, t[2].p, t[0].dim[0], t[0].dim[1], t[1].dim[0], s);
@@ -209,11 +213,28 @@ static int launch_rowsum(T t, cudaStream_t s)
     return rowsum_launch(t[0].p, t[1].p, t[0].dim[0], t[0].dim[1], s);
 }
 
-static Case attention_case(const char *sizes, i64 B, i64 S, i64 H)
+// Adds one attention kernel at several sizes.
+template <typename Launch, Launch launch>
+static int launch_attention(T t, cudaStream_t s)
 {
-    Tensor in = {BATON_BF16, {B, S, H, 128}, false}, out = in;
-    out.out = true;
-    return {"v1", sizes, {in, in, in, out}, launch_attention, attention_message};
+    return launch(t[0].p, t[1].p, t[2].p, t[3].p, t[0].dim[0], t[0].dim[1], t[0].dim[2], s);
+}
+#define ADD_ATTENTION(cases, name) \
+    add_attention(cases, #name, launch_attention<decltype(&name##_launch), name##_launch>, name##_message)
+static void add_attention(std::vector<Case> &cases, const char *name,
+                          int (*launch)(const std::vector<Tensor> &, cudaStream_t),
+                          const char *(*message)(int))
+{
+    static const struct {
+        const char *text;
+        i64 B, S, H;
+    } size[] = {{"B=4 S=4096 H=32", 4, 4096, 32}, {"B=2 S=1001 H=3", 2, 1001, 3},
+                {"B=1 S=8192 H=16", 1, 8192, 16}};
+    for (const auto &z : size) {
+        Tensor in = {BATON_BF16, {z.B, z.S, z.H, 128}, false}, out = in;
+        out.out = true;
+        cases.push_back({name, z.text, {in, in, in, out}, launch, message});
+    }
 }
 static Case gemm_case(const char *name, const char *sizes, baton_type t, i64 M, i64 N, i64 K)
 {
@@ -242,10 +263,14 @@ int main(int argc, char **argv)
         gemm_case("gemm", "M=333 N=264 K=200", BATON_BF16, 333, 264, 200),
         gemm_case("gemm", "M=333 N=265 K=201", BATON_BF16, 333, 265, 201), // the kernel without TMA
         gemm_case("gemm_f16", "M=2048 N=2048 K=2048", BATON_F16, 2048, 2048, 2048),
-        attention_case("B=4 S=4096 H=32", 4, 4096, 32),
-        attention_case("B=2 S=1001 H=3", 2, 1001, 3),
-        attention_case("B=1 S=8192 H=16", 1, 8192, 16),
     };
+    ADD_ATTENTION(cases, v1);
+#ifdef HAVE_v2
+    ADD_ATTENTION(cases, v2);
+#endif
+#ifdef HAVE_v4
+    ADD_ATTENTION(cases, v4);
+#endif
     bool good = true;
     for (Case &c : cases) good &= check(folder, c);
     std::printf(good ? "both printers agree\n" : "FAILED\n");

@@ -48,21 +48,35 @@ object() { # NAME [FLAGS]
     "$nvcc" $flags --Werror all-warnings "$@" -c "$dir/$name.cu" -o "$dir/$name.o"
 }
 
+# The C++ names of tile function FUNCTION as those of NAME, since several files have one of that name.
+rename() { # NAME FUNCTION
+    for suffix in "" _plain _launch _message; do printf -- '-D%s=%s ' "$2$suffix" "$1$suffix"; done
+}
+
 build() {
     BUILD=${BUILD:-$here/build}
     mkdir -p "$dir"
-    both v1 "$here/kernels/attention/v1.co" && both gemm "$here/kernels/gemm/gemm.co" &&
-        both gemm_f16 "$here/kernels/gemm/gemm.co" -D ELEM=f16 &&
+    both gemm "$here/kernels/gemm/gemm.co" && both gemm_f16 "$here/kernels/gemm/gemm.co" -D ELEM=f16 &&
         both add "$here/kernels/learn/add.co" && both copy "$here/kernels/learn/copy.co" &&
         both rowsum "$here/kernels/learn/rowsum.co" || return 1
-    for name in v1 gemm add copy rowsum; do object $name || return 1; done
-    # Two files with one function: the macros give the second one other names.
-    object gemm_f16 -Dgemm=gemm_f16 -Dgemm_plain=gemm_f16_plain -Dgemm_launch=gemm_f16_launch \
-        -Dgemm_message=gemm_f16_message || return 1
+    objects="" have=""
+    for name in gemm add copy rowsum; do
+        object $name || return 1
+        objects="$objects $dir/$name.o"
+    done
+    # shellcheck disable=SC2046
+    object gemm_f16 $(rename gemm_f16 gemm) || return 1
+    for name in v1 v2 v4; do # every attention kernel whose launcher has the same parameters
+        file=$here/kernels/attention/$name.co
+        [ -f "$file" ] || continue
+        function=$(sed -n 's/^__co__ void \([A-Za-z0-9_]*\).*/\1/p' "$file" | head -n 1)
+        # shellcheck disable=SC2046
+        both $name "$file" && object $name $(rename $name "$function") || return 1
+        objects="$objects $dir/$name.o" have="$have -DHAVE_$name"
+    done
     # shellcheck disable=SC2086
-    "$nvcc" $flags -O2 -o "$dir/cuda_check" "$here/tools/cuda_check.cu" "$dir"/v1.o "$dir"/gemm.o \
-        "$dir"/gemm_f16.o "$dir"/add.o "$dir"/copy.o "$dir"/rowsum.o "$BUILD/libbaton.a" -ldl -lpthread -lm ||
-        return 1
+    "$nvcc" $flags -O2 $have -o "$dir/cuda_check" "$here/tools/cuda_check.cu" $objects "$dir/gemm_f16.o" \
+        "$BUILD/libbaton.a" -ldl -lpthread -lm || return 1
     # Every pure operation of the thread IR as CUDA C++, against the emulator.
     ${CC:-gcc} -std=gnu11 -O2 -o "$dir/ops" "$here/tests/gpu/ops.c" "$BUILD/libbaton.a" -ldl -lpthread -lm &&
         OPS_CUDA="$dir/ops.cu" "$dir/ops" &&
@@ -78,5 +92,5 @@ gpu)
     OPS_IMAGE="$dir/ops.cubin" "$dir/ops" || exit 1
     "$dir/cuda_check" "$dir"
     ;;
-*) sed -n '2,13p' "$0" | cut -c3-; exit 2 ;;
+*) sed -n '2,12p' "$0" | cut -c3-; exit 2 ;;
 esac

@@ -39,7 +39,8 @@ static const char prelude[] =
     "struct baton_int {\n"
     "    int64_t v;\n"
     "    bool bad;\n"
-    "    baton_int(int64_t value = 0, bool is_bad = false) : v(value), bad(is_bad) {}\n"
+    "    baton_int(int64_t value = 0, bool is_bad = false) : v(value), bad(is_bad) {}\n";
+static const char range_function[] =
     "    bool in(int64_t low, int64_t high) const { return !bad && v >= low && v <= high; }\n";
 
 static const char map_function[] =
@@ -574,6 +575,7 @@ void cu_print_launcher(Cuda *x, const Plan *p, Buf *prototype, Buf *out)
     buf_puts(&body, "    return 0;\n}\n");
     print_messages(&h);
     buf_puts(out, prelude);
+    if (maps || strstr(body.s, ".in(")) buf_puts(out, range_function); // nvcc warns of unused ones
     print_operators(&h, out);
     buf_puts(out, "};\n");
     if (maps) buf_puts(out, map_function);
