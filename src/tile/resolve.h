@@ -5,7 +5,7 @@
 //   folding resolve_view.c    shapes and views                             resolve_stmt.c
 //   statements, loops resolve_copy.c    transfers and futures                        resolve_frag.c
 //   fragments, products                      resolve_event.c  events and operation futures
-//   resolve_role.c    inthreads
+//   resolve_role.c    inthreads                                resolve_call.c   device helpers
 //
 // A function is walked twice: the first walk only finds the shapes of accumulators that are
 // declared without one (`acc = mma.fill.f32 0.0f`); its messages and its output are dropped.
@@ -141,6 +141,9 @@ struct Resolve {
     Map *const_params; // names of parameters that the kernel may not write
     bool is_target;    // the element being resolved is assigned to, not read
 
+    const AstNode *helper; // device helper that is being inlined, or NULL
+    int call_depth, call_statements;
+
     // inside apply
     bool in_apply;
     int apply_frag;
@@ -214,6 +217,13 @@ void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
 void resolve_stmt(Resolve *r, const AstNode *s);
 void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v);
 void resolve_buffer_decl(Resolve *r, const AstNode *s);
+typedef struct { // what conditions around a statement mean for it
+    int level, guards;
+    Loc loc;
+} Control;
+Control resolve_enter_control(Resolve *r, int level, Loc loc);
+void resolve_leave_control(Resolve *r, Control c);
+Value resolve_scalar_read(Resolve *r, int scalar, Loc loc);
 void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc); // s++ or s--
 
 // ---- resolve_copy.c
@@ -240,6 +250,10 @@ void product_done(Resolve *r, const Symbol *f);
 // An error when a product in flight writes the fragment, or reads it and `write`.
 bool product_free(Resolve *r, int frag, int slot, bool write, Loc loc);
 bool product_free_acc(Resolve *r, int frag, int slot, Loc loc); // as the accumulator of a product
+
+// ---- resolve_call.c
+Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value);
+const char *resolve_c_builtin(const Resolve *r, const char *name); // or NULL
 
 // ---- resolve_role.c
 void resolve_inthreads(Resolve *r, const AstNode *s);

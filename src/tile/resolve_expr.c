@@ -278,6 +278,8 @@ const TExpr *resolve_condition(Resolve *r, const AstNode *e, const Expr **index)
     if (index) *index = NULL;
     Value v = resolve_expr(r, e);
     if (v.kind == VAL_NONE) return NULL;
+    if (r->helper && value_is_integer(&v)) // C's truth
+        v = math_binary(r, AST_OP_NE, v, value_index(r, expr_const(r->x, 0), DT_S32), e->loc);
     if (v.kind != VAL_SCALAR || v.type != DT_BOOL) {
         resolve_error(r, e->loc, "compare it: `x != 0`", "a condition must be a bool, found %s",
                       value_describe(r, &v));
@@ -529,10 +531,7 @@ static Value resolve_select(Resolve *r, const AstNode *e)
 static Value resolve_call(Resolve *r, const AstNode *e)
 {
     if (!e->name) return value_none(); // did not parse
-    if (e->flags & AST_F_CALL) {
-        resolve_unsupported(r, e->loc, "call of the device function '%s'", e->name);
-        return value_none();
-    }
+    if (e->flags & AST_F_CALL) return resolve_call_helper(r, e, true);
     if (e->flags & AST_F_BUILTIN) {
         if (!strcmp(e->name, "cdiv")) return resolve_cdiv(r, e);
         if (!strcmp(e->name, "select")) return resolve_select(r, e);
@@ -543,6 +542,13 @@ static Value resolve_call(Resolve *r, const AstNode *e)
         return value_none();
     }
     Symbol *s = scope_find(r, e->name);
+    if (!s && r->helper) {
+        const char *builtin = resolve_c_builtin(r, e->name);
+        if (!builtin) return resolve_call_helper(r, e, true);
+        AstNode call = *e;
+        call.name = builtin;
+        return math_call(r, &call);
+    }
     if (!s) return unknown_name(r, e);
     return resolve_extent(r, s->value, &e->list, e->loc);
 }

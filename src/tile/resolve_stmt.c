@@ -9,7 +9,7 @@
 // ---- definitions -------------------------------------------------------------------------------
 
 // Integers are read as expressions, everything else as a tree.
-static Value scalar_read(Resolve *r, int scalar, Loc loc)
+Value resolve_scalar_read(Resolve *r, int scalar, Loc loc)
 {
     const TileScalar *s = &r->k->scalars.at[scalar];
     if (!dtype_is_float(s->type) && s->type != DT_BOOL)
@@ -59,7 +59,7 @@ static Value keep_scalar(Resolve *r, Value v, const char *name, Loc loc)
     int s = resolve_new_scalar(r, name, v.type, loc);
     emit_set(r, s, &v, loc);
     if (v.index && v.type != DT_BOOL) resolve_keep_range(r, s, v.index);
-    return scalar_read(r, s, loc);
+    return resolve_scalar_read(r, s, loc);
 }
 
 // Gives `name` its meaning, for as long as its block lasts.
@@ -132,7 +132,7 @@ static void mutable_decl(Resolve *r, const AstNode *s, Value v, bool typed, DTyp
     int id = resolve_new_scalar(r, s->name, type, s->loc);
     map_put(r->mutables, r->k->scalars.at[id].name, r);
     if (s->value) emit_set(r, id, &v, s->loc);
-    Symbol *sym = scope_add(r, s->name, s->loc, scalar_read(r, id, s->loc));
+    Symbol *sym = scope_add(r, s->name, s->loc, resolve_scalar_read(r, id, s->loc));
     if (!sym) return;
     sym->mutable = true;
     sym->scalar = id;
@@ -143,6 +143,11 @@ static void scalar_decl(Resolve *r, const AstNode *s)
 {
     if (s->type && s->type->name && !strcmp(s->type->name, "stream")) {
         resolve_unsupported(r, s->type->loc, "local streams");
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    if (s->list.n || s->flags & (AST_F_POINTER | AST_F_REF)) {
+        resolve_unsupported(r, s->loc, "arrays, pointers and references in a device helper");
         scope_add(r, s->name, s->loc, value_none());
         return;
     }
@@ -418,6 +423,11 @@ static void call_statement(Resolve *r, const AstNode *e)
 {
     static const char *const inc = "croq::cuda::setreg_inc", *const dec = "croq::cuda::setreg_dec";
     bool is_inc = e->name && !strcmp(e->name, inc), is_dec = e->name && !strcmp(e->name, dec);
+    bool c_call = r->helper && e->name && !(e->flags & AST_F_BUILTIN) && !scope_find(r, e->name);
+    if (!is_inc && !is_dec && e->kind == AST_CALL && (e->flags & AST_F_CALL || c_call)) {
+        resolve_call_helper(r, e, false);
+        return;
+    }
     if (!is_inc && !is_dec) {
         Value v = resolve_expr(r, e);
         if (v.kind != VAL_NONE)
@@ -463,12 +473,7 @@ static void expr_statement(Resolve *r, const AstNode *s)
 // ---- loops -------------------------------------------------------------------------------------
 
 // Statements from here on run only for some instances of `level`. Returns what to restore.
-typedef struct {
-    int level, guards;
-    Loc loc;
-} Control;
-
-static Control enter_control(Resolve *r, int level, Loc loc)
+Control resolve_enter_control(Resolve *r, int level, Loc loc)
 {
     Control c = {r->control, r->guards, r->control_loc};
     if (level > r->control) {
@@ -478,7 +483,7 @@ static Control enter_control(Resolve *r, int level, Loc loc)
     return c;
 }
 
-static void leave_control(Resolve *r, Control c)
+void resolve_leave_control(Resolve *r, Control c)
 {
     r->control = c.level;
     r->guards = c.guards;
@@ -489,7 +494,7 @@ static void leave_control(Resolve *r, Control c)
 static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
                       const Expr *hi, const Expr *step)
 {
-    enter_control(r, MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi)), at->loc);
+    resolve_enter_control(r, MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi)), at->loc);
     TileOp *o = resolve_emit(r, TOP_FOR, at->loc);
     o->var = resolve_var(r, name);
     o->lo = lo;
@@ -615,7 +620,7 @@ static void foreach_statement(Resolve *r, const AstNode *s)
     r->loop_depth--;
     scope_pop(r, mark);
     r->at = saved;
-    leave_control(r, outer);
+    resolve_leave_control(r, outer);
 }
 
 // with i in [n] S: i is 0 until a foreach iterates it.
@@ -684,7 +689,7 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     bool *before = arena_alloc(r->arena, (size_t)n + 1),
          *left = arena_alloc(r->arena, (size_t)n + 1);
     waited_futures(r, before);
-    Control outer = enter_control(r, resolve_tree_level(r, cond), s->loc);
+    Control outer = resolve_enter_control(r, resolve_tree_level(r, cond), s->loc);
     r->guards++;
     r->at = &o->body;
     resolve_block(r, s->body);
@@ -693,7 +698,7 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     r->at = &o->other;
     if (s->alt) resolve_stmt(r, s->alt);
     check_branches(r, s, n, before, left);
-    leave_control(r, outer);
+    resolve_leave_control(r, outer);
     r->at = saved;
 }
 
