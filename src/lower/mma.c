@@ -34,6 +34,20 @@ static bool tile_extent(const TileView *v, int dim, i64 *n)
     return v->rank == 2 && expr_is_const(v->extent[v->dim[dim]], n);
 }
 
+// Where a tile may begin: rows at the pattern's period of 8. Along K in steps of 32 bytes, and its
+// steps may not run out of a block of `span` bytes that they began inside of.
+static bool starts_right(Lower *l, const TileOperand *t, bool trans, i64 span)
+{
+    const TileBuffer *b = &l->k->buffers.at[t->view.buffer];
+    const Expr *col = t->view.origin[1];
+    i64 elem = dtype_bytes[b->type], unit = expr_pow2_divisor(l->x, col) * elem, at, n;
+    if (expr_pow2_divisor(l->x, t->view.origin[0]) % 8) return false;
+    if (trans) return unit % (expr_is_const(col, &at) ? 16 : span) == 0;
+    if (!tile_extent(&t->view, 1, &n) || unit % 32) return false;
+    if (expr_is_const(col, &at)) return at * elem % span == 0 || at * elem % span + n * elem <= span;
+    return unit % span == 0 || n * elem <= unit;
+}
+
 // Makes the descriptor of a shared operand. `n_extent`: extent along M or N.
 static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, Operand2 *o)
 {
@@ -48,9 +62,8 @@ static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, 
         lower_error(l, loc, NULL, "not supported yet: matrix operand %s of rank %d", b->name, b->rank);
         return false;
     }
-    i64 col0, row_align = expr_pow2_divisor(l->x, t->view.origin[0]);
-    if (!expr_is_const(t->view.origin[1], &col0) || col0 % (trans ? 8 : 16) || row_align % 8) {
-        lower_error(l, loc, "start rows at multiples of 8 and columns at constant multiples of 16",
+    if (!starts_right(l, t, trans, y->span)) {
+        lower_error(l, loc, "start rows at multiples of 8 and columns where a step of K does",
                     "not supported yet: matrix operand %s that starts inside a swizzle atom", b->name);
         return false;
     }
