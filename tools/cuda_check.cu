@@ -1,9 +1,9 @@
-// cuda_check.cu - each kernel by both printers, PTX through the library and CUDA C++ through its own
-// launcher, on the same random data: outputs are compared bit for bit, and both are timed in turns.
-// Built and started by cuda_check.sh gpu; the argument is the folder of the PTX files.
+// cuda_check.cu - each kernel by both printers, PTX through the library and CUDA C++ through its
+// own launcher, on the same random data: outputs are compared bit for bit, and both are timed in
+// turns. Built and started by cuda_check.sh gpu; the argument is the folder of the PTX files.
 //
-// One line a case: name, sizes, "equal" or how many bytes differ, milliseconds of both, their ratio.
-// Exit status: 0 equal, 1 different or an error, 3 no usable GPU.
+// One line a case: name, sizes, "equal" or how many bytes differ, milliseconds of both, their
+// ratio. Exit status: 0 equal, 1 different or an error, 3 no usable GPU.
 #include "../include/baton.h"
 
 #include <algorithm>
@@ -54,7 +54,8 @@ __device__ float noise(unsigned long long i, unsigned seed)
 
 __global__ void fill(void *p, i64 n, baton_type type, unsigned seed)
 {
-    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) {
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n;
+         i += (i64)gridDim.x * blockDim.x) {
         float f = noise((unsigned long long)i, seed);
         if (type == BATON_F32) ((float *)p)[i] = f;
         else if (type == BATON_BF16) ((__nv_bfloat16 *)p)[i] = __float2bfloat16_rn(f);
@@ -181,8 +182,10 @@ static bool check(const char *folder, Case &c)
         ptx.push_back(time_of(m, c, 20));
         cuda.push_back(time_of(nullptr, c, 20));
     }
-    if (good && !differ) std::printf("%-10s %-22s equal, %zu bytes (%zu are ff)", c.ptx, c.sizes, all, untouched);
-    else if (good) std::printf("%-10s %-22s DIFFERENT: %zu of %zu bytes", c.ptx, c.sizes, differ, all);
+    if (good && !differ)
+        std::printf("%-10s %-22s equal, %zu bytes (%zu are ff)", c.ptx, c.sizes, all, untouched);
+    else if (good)
+        std::printf("%-10s %-22s DIFFERENT: %zu of %zu bytes", c.ptx, c.sizes, differ, all);
     if (good)
         std::printf("  PTX %.4f ms  CUDA %.4f ms  %.3f\n", median(ptx), median(cuda),
                     median(cuda) / median(ptx));
@@ -203,7 +206,10 @@ static int launch_gemm_f16(T t, cudaStream_t s)
 {
     return gemm_f16_launch(t[0].p, t[1].p, t[2].p, t[0].dim[0], t[0].dim[1], t[1].dim[0], s);
 }
-static int launch_add(T t, cudaStream_t s) { return add_launch(t[0].p, t[1].p, t[2].p, t[0].dim[0], s); }
+static int launch_add(T t, cudaStream_t s)
+{
+    return add_launch(t[0].p, t[1].p, t[2].p, t[0].dim[0], s);
+}
 static int launch_copy(T t, cudaStream_t s)
 {
     return copy_tiles_launch(t[0].p, t[1].p, t[0].dim[0], t[0].dim[1], s);
@@ -219,8 +225,9 @@ static int launch_attention(T t, cudaStream_t s)
 {
     return launch(t[0].p, t[1].p, t[2].p, t[3].p, t[0].dim[0], t[0].dim[1], t[0].dim[2], s);
 }
-#define ADD_ATTENTION(cases, name) \
-    add_attention(cases, #name, launch_attention<decltype(&name##_launch), name##_launch>, name##_message)
+#define ADD_ATTENTION(cases, name)                                                         \
+    add_attention(cases, #name, launch_attention<decltype(&name##_launch), name##_launch>, \
+                  name##_message)
 static void add_attention(std::vector<Case> &cases, const char *name,
                           int (*launch)(const std::vector<Tensor> &, cudaStream_t),
                           const char *(*message)(int))
@@ -252,13 +259,23 @@ int main(int argc, char **argv)
     }
     must(cudaStreamCreate(&stream), "stream");
     std::vector<Case> cases = {
-        {"add", "N=10000001",
-         {{BATON_F32, {10000001}, false}, {BATON_F32, {10000001}, false}, {BATON_F32, {10000001}, true}},
-         launch_add, add_message},
-        {"copy", "M=4096 N=4095", {{BATON_BF16, {4096, 4095}, false}, {BATON_BF16, {4096, 4095}, true}},
-         launch_copy, copy_tiles_message},
-        {"rowsum", "M=10000 N=1001", {{BATON_F32, {10000, 1001}, false}, {BATON_F32, {10000}, true}},
-         launch_rowsum, rowsum_message},
+        {"add",
+         "N=10000001",
+         {{BATON_F32, {10000001}, false},
+          {BATON_F32, {10000001}, false},
+          {BATON_F32, {10000001}, true}},
+         launch_add,
+         add_message},
+        {"copy",
+         "M=4096 N=4095",
+         {{BATON_BF16, {4096, 4095}, false}, {BATON_BF16, {4096, 4095}, true}},
+         launch_copy,
+         copy_tiles_message},
+        {"rowsum",
+         "M=10000 N=1001",
+         {{BATON_F32, {10000, 1001}, false}, {BATON_F32, {10000}, true}},
+         launch_rowsum,
+         rowsum_message},
         gemm_case("gemm", "M=4096 N=4096 K=4096", BATON_BF16, 4096, 4096, 4096),
         gemm_case("gemm", "M=333 N=264 K=200", BATON_BF16, 333, 264, 200),
         gemm_case("gemm", "M=333 N=265 K=201", BATON_BF16, 333, 265, 201), // the kernel without TMA

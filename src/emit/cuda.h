@@ -1,8 +1,8 @@
 // cuda.h - thread IR to CUDA C++ for sm_90a: the second printer of the same program, to read and to
-// embed. In: a module that passed thread_check, its launch plan, and the file that it came from. Out:
-// one .cu text that nvcc compiles without a warning: the host text of the file, the kernels, and a
-// launcher `NAME_launch` generated from the plan. Results equal those of the PTX bit for bit, since
-// both print each rounding.
+// embed. In: a module that passed thread_check, its launch plan, and the file that it came from.
+// Out: one .cu text that nvcc compiles without a warning: the host text of the file, the kernels,
+// and a launcher `NAME_launch` generated from the plan. Results equal those of the PTX bit for bit,
+// since both print each rounding.
 #ifndef BATON_CUDA_H
 #define BATON_CUDA_H
 

@@ -1,5 +1,6 @@
-// cuda_file.c - the .cu file around the kernels: how to compile and call it, the host and device text
-// of the .co file where it stood, and in the place of the tile function what was generated for it.
+// cuda_file.c - the .cu file around the kernels: how to compile and call it, the host and device
+// text of the .co file where it stood, and in the place of the tile function what was generated for
+// it.
 //
 // The host text is anything, macros included. A macro of it whose name the generated text uses is
 // put aside around that text, so that neither can change the other.
@@ -117,7 +118,8 @@ static void print_device_text(const AstPart *p, Buf *out)
 {
     static const char own[] = "__co_device__";
     for (size_t i = 0; i < p->text_n;) {
-        bool word = p->text_n - i >= sizeof own - 1 && memcmp(p->text + i, own, sizeof own - 1) == 0 &&
+        bool word = p->text_n - i >= sizeof own - 1 &&
+                    memcmp(p->text + i, own, sizeof own - 1) == 0 &&
                     (i == 0 || !is_word(p->text[i - 1]));
         if (word) {
             buf_puts(out, "__device__");
@@ -178,7 +180,8 @@ static void print_parts(Cuda *x, const Buf *generated, Buf *out)
         case PART_DEVICE_BLOCK: print_device_text(p, out); break;
         case PART_TILE:
             if (out->s[out->n - 1] != '\n') buf_putc(out, '\n');
-            if (p->name && strcmp(p->name, x->source->entry) == 0) print_generated(x, generated, out);
+            if (p->name && strcmp(p->name, x->source->entry) == 0)
+                print_generated(x, generated, out);
             else buf_printf(out, "// The tile function %s is not part of this file.\n",
                             p->name ? p->name : "?");
             break;
@@ -228,9 +231,10 @@ static bool check_names(Cuda *x, Diag *d)
             if (f->parts[k].kind == PART_TILE && f->parts[k].name &&
                 strcmp(f->parts[k].name, x->source->entry) == 0)
                 loc = f->parts[k].loc;
-        diag_error(d, loc, "rename the tile function",
-                   "not supported yet: a kernel named `%s` in CUDA C++, where the name has a meaning",
-                   name);
+        diag_error(
+            d, loc, "rename the tile function",
+            "not supported yet: a kernel named `%s` in CUDA C++, where the name has a meaning",
+            name);
         return false;
     }
     return true;
@@ -250,11 +254,13 @@ bool cuda_print(const CudaSource *s, Diag *d, Buf *out)
     if (x.uses_smem)
         buf_puts(&generated, "extern __shared__ __align__(1024) unsigned char baton_smem[];\n");
     if (helpers.n)
-        buf_puts(&generated, "\n// ---- single instructions -----------------------------------------"
-                             "---------------------------\n");
+        buf_puts(&generated,
+                 "\n// ---- single instructions -----------------------------------------"
+                 "---------------------------\n");
     buf_write(&generated, helpers.s ? helpers.s : "", helpers.n);
-    buf_puts(&generated, "\n// ---- kernels ----------------------------------------------------------"
-                         "-----------------------\n");
+    buf_puts(&generated,
+             "\n// ---- kernels ----------------------------------------------------------"
+             "-----------------------\n");
     buf_write(&generated, kernels.s ? kernels.s : "", kernels.n);
     print_head(&x, prototype.s ? prototype.s : "", out);
     print_parts(&x, &generated, out);

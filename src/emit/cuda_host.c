@@ -1,5 +1,5 @@
-// cuda_host.c - the launch plan as a C function of the .cu file: the caller's pointers and sizes are
-// checked, tensor maps are made, and the steps run on the caller's stream.
+// cuda_host.c - the launch plan as a C function of the .cu file: the caller's pointers and sizes
+// are checked, tensor maps are made, and the steps run on the caller's stream.
 //
 // Expressions of the plan are printed as C expressions over baton_int, an integer that remembers an
 // overflow or a division by zero: no size makes the launcher compute nonsense. Every rule has a
@@ -15,7 +15,7 @@ typedef struct {
     Buf *out;
     const char **param;      // names, by plan parameter
     const char **symbol;     // names of the baton_ints, by symbol
-    const char **size;       // names of the extents that the caller passes, by symbol; NULL: a scalar
+    const char **size; // names of the extents that the caller passes, by symbol; NULL: a scalar
     bool uses[EX_COUNT];     // operators of baton_int
     VEC(const char *) rules; // sentence of code k + 1
 } Host;
@@ -70,12 +70,14 @@ static const char map_function[] =
     "    for (int i = 0; i < rank; i++) {\n"
     "        if (!dim[i].in(1, INT64_C(1) << 32) || !stride[i].in(0, INT64_MAX)) return rule;\n"
     "        dims[i] = (cuuint64_t)dim[i].v;\n"
-    "        // A dimension of extent 1 is never stepped along; its stride may be no multiple of 16.\n"
+    "        // A dimension of extent 1 is never stepped along; its stride may be no multiple of "
+    "16.\n"
     "        strides[i] = i && dims[i] == 1 ? 0 : (cuuint64_t)stride[i].v;\n"
     "        boxes[i] = box[i];\n"
     "        ones[i] = 1;\n"
     "    }\n"
-    "    CUresult r = ((Encode *)encode)(map, type, (cuuint32_t)rank, const_cast<void *>(base), dims,\n"
+    "    CUresult r = ((Encode *)encode)(map, type, (cuuint32_t)rank, const_cast<void *>(base), "
+    "dims,\n"
     "                                    strides + 1, boxes, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,\n"
     "                                    swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,\n"
     "                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n"
@@ -157,8 +159,9 @@ static const char *operator_body(ExprOp op)
                         "        if (!bad) r = a.v / b.v;";
     case EX_MOD: return "bad = b.v == 0 || (b.v == -1 && a.v == INT64_MIN);\n"
                         "        if (!bad) r = a.v % b.v;";
-    case EX_SHL: return "bad = b.v < 0 || b.v > 62;\n"
-                        "        if (!bad) bad = __builtin_mul_overflow(a.v, INT64_C(1) << b.v, &r);";
+    case EX_SHL:
+        return "bad = b.v < 0 || b.v > 62;\n"
+               "        if (!bad) bad = __builtin_mul_overflow(a.v, INT64_C(1) << b.v, &r);";
     case EX_SHR: return "bad = b.v < 0 || b.v > 63;\n"
                         "        if (!bad) r = a.v >> b.v;";
     case EX_AND: return "r = a.v & b.v;";
@@ -186,8 +189,8 @@ static void print_operators(const Host *h, Buf *out)
         buf_printf(out,
                    "(baton_int a, baton_int b)\n    {\n%s        %s%s\n"
                    "        return baton_int(r, %sa.bad || b.bad);\n    }\n",
-                   may_fail ? "        int64_t r = 0;\n" : "", may_fail ? "bool " : "int64_t ", body,
-                   may_fail ? "bad || " : "");
+                   may_fail ? "        int64_t r = 0;\n" : "", may_fail ? "bool " : "int64_t ",
+                   body, may_fail ? "bad || " : "");
     }
     if (h->uses[EX_SELECT])
         buf_puts(out, "    // The branch that is not taken may be bad.\n"
@@ -298,7 +301,8 @@ static bool plan_uses(const Plan *p, const char *name)
         for (int k = 0; k < 3; k++)
             if (expr_uses(s->grid[k], name)) return true;
         for (int k = 0; k < s->args.n; k++)
-            if (s->args.at[k].kind == ARG_VALUE && expr_uses(s->args.at[k].value, name)) return true;
+            if (s->args.at[k].kind == ARG_VALUE && expr_uses(s->args.at[k].value, name))
+                return true;
         for (int k = 0; k < s->tmaps.n; k++)
             for (int j = 0; j < s->tmaps.at[k].rank; j++)
                 if (expr_uses(s->tmaps.at[k].dim[j], name) ||
@@ -335,7 +339,8 @@ static void print_symbols(Host *h)
         buf_printf(h->out, "    [[maybe_unused]] const baton_int %s = (int64_t)%s;\n", h->symbol[i],
                    from);
         if (h->size[i])
-            refuse(h, 4, cu_text(h->x, "%s < 0", from), cu_text(h->x, "the extent %s is negative", s->name));
+            refuse(h, 4, cu_text(h->x, "%s < 0", from),
+                   cu_text(h->x, "the extent %s is negative", s->name));
     }
 }
 
@@ -413,16 +418,17 @@ static void print_map(Host *h, const PlanTensorMap *t, int k)
         box = cu_text(x, "%s%s%u", box, comma, t->box[i]);
     }
     int rule = new_rule(h, cu_text(x, "a size of %s is beyond what the TMA unit takes", q->name));
-    buf_printf(h->out,
-               "            CUtensorMap baton_map_%d;\n"
-               "            const baton_int baton_dim_%d[] = {%s}, baton_stride_%d[] = {%s};\n"
-               "            const uint32_t baton_box_%d[] = {%s};\n"
-               "            status = baton_tensor_map(&baton_map_%d, CU_TENSOR_MAP_DATA_TYPE_%s, %d, "
-               "%s,\n                                      baton_dim_%d, baton_stride_%d, "
-               "baton_box_%d,\n                                      CU_TENSOR_MAP_SWIZZLE_%s, %d);\n"
-               "            if (status) return status;\n",
-               k, k, dim, k, stride, k, box, k, map_type(q->type), t->rank, h->param[t->param], k, k,
-               k, swizzle[t->swizzle], rule);
+    buf_printf(
+        h->out,
+        "            CUtensorMap baton_map_%d;\n"
+        "            const baton_int baton_dim_%d[] = {%s}, baton_stride_%d[] = {%s};\n"
+        "            const uint32_t baton_box_%d[] = {%s};\n"
+        "            status = baton_tensor_map(&baton_map_%d, CU_TENSOR_MAP_DATA_TYPE_%s, %d, "
+        "%s,\n                                      baton_dim_%d, baton_stride_%d, "
+        "baton_box_%d,\n                                      CU_TENSOR_MAP_SWIZZLE_%s, %d);\n"
+        "            if (status) return status;\n",
+        k, k, dim, k, stride, k, box, k, map_type(q->type), t->rank, h->param[t->param], k, k, k,
+        swizzle[t->swizzle], rule);
 }
 
 static const ThreadFn *find_kernel(const Host *h, const char *name)
@@ -443,7 +449,8 @@ static const char *argument(Host *h, const ThreadFn *f, const PlanArg *g, int k)
     case ARG_VALUE: break;
     }
     bool narrow = f->params.at[k].kind == PARAM_S32;
-    buf_printf(h->out, "            const baton_int baton_arg_%d = %s;\n", k, expr_text(h, g->value));
+    buf_printf(h->out, "            const baton_int baton_arg_%d = %s;\n", k,
+               expr_text(h, g->value));
     refuse(h, 12,
            narrow ? cu_text(x, "!baton_arg_%d.in(INT32_MIN, INT32_MAX)", k)
                   : cu_text(x, "baton_arg_%d.bad", k),
@@ -459,7 +466,8 @@ static void print_kernel_step(Host *h, const PlanStep *s)
     Cuda *x = h->x;
     const ThreadFn *f = find_kernel(h, s->kernel);
     for (int i = 0; i < 3; i++) {
-        buf_printf(h->out, "        const baton_int grid_%c = %s;\n", axis[i], expr_text(h, s->grid[i]));
+        buf_printf(h->out, "        const baton_int grid_%c = %s;\n", axis[i],
+                   expr_text(h, s->grid[i]));
         i64 known;
         if (expr_is_const(s->grid[i], &known) && known >= 0 && known <= limit[i]) continue;
         refuse(h, 8, cu_text(x, "!grid_%c.in(0, %" PRId64 ")", axis[i], limit[i]),
@@ -561,10 +569,12 @@ void cu_print_launcher(Cuda *x, const Plan *p, Buf *prototype, Buf *out)
     for (int i = 0; i < p->steps.n; i++) maps |= p->steps.at[i]->tmaps.n > 0;
     name_all(&h);
     print_prototype(&h, prototype);
-    buf_printf(&body,
-               "\n// Runs %s on a stream: device addresses of dense, row-major tensors, then their extents.\n"
-               "// Asynchronous. Returns 0, or a code for %s_message; then nothing more was launched.\n",
-               p->name, p->name);
+    buf_printf(
+        &body,
+        "\n// Runs %s on a stream: device addresses of dense, row-major tensors, then their "
+        "extents.\n"
+        "// Asynchronous. Returns 0, or a code for %s_message; then nothing more was launched.\n",
+        p->name, p->name);
     buf_printf(&body, "%s\n{\n", prototype->s);
     buf_puts(&body, "    [[maybe_unused]] cudaError_t error = cudaSuccess;\n");
     if (maps) buf_puts(&body, "    int status = 0;\n");

@@ -1,26 +1,28 @@
-// cuda_names.c - names of the CUDA text: each is the program's own where C++ allows it. Registers have
-// the first choice, then unroll variables, then parameters.
+// cuda_names.c - names of the CUDA text: each is the program's own where C++ allows it. Registers
+// have the first choice, then unroll variables, then parameters.
 #include "cuda_impl.h"
 
 #include <ctype.h>
 #include <string.h>
 
 // Words of C++, and names that the printed text itself uses inside kernels and launchers.
+// clang-format off
 static const char *const reserved[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
-    "catch", "char", "char16_t", "char32_t", "class", "compl", "const", "const_cast", "constexpr",
-    "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-    "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short",
-    "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template",
-    "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union",
-    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
-    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "min", "max", "umin", "umax", "llmin",
-    "llmax", "ullmin", "ullmax", "fminf", "fmaxf", "fabsf", "int16_t", "int32_t", "int64_t",
-    "uint8_t", "uint16_t", "uint32_t", "uint64_t", "uintptr_t", "size_t", "main", "dim3", "stream",
-    "linux", "unix", "NULL",
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
+    "case", "catch", "char", "char16_t", "char32_t", "class", "compl", "const", "const_cast",
+    "constexpr", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast",
+    "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
+    "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
+    "reinterpret_cast", "return", "short", "signed", "sizeof", "static", "static_assert",
+    "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try",
+    "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "while", "xor", "xor_eq", "threadIdx", "blockIdx", "blockDim",
+    "gridDim", "warpSize", "min", "max", "umin", "umax", "llmin", "llmax", "ullmin", "ullmax",
+    "fminf", "fmaxf", "fabsf", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t",
+    "uint64_t", "uintptr_t", "size_t", "main", "dim3", "stream", "linux", "unix", "NULL",
 };
+// clang-format on
 
 Map *cu_reserved(Cuda *x)
 {

@@ -1,5 +1,6 @@
-// cuda_op.c - arithmetic, conversions and lane exchange of the CUDA printer, and the one function that
-// wraps a PTX instruction as ops.h spells it. Every rounding is explicit, so that nothing is contracted.
+// cuda_op.c - arithmetic, conversions and lane exchange of the CUDA printer, and the one function
+// that wraps a PTX instruction as ops.h spells it. Every rounding is explicit, so that nothing is
+// contracted.
 #include "cuda_impl.h"
 
 #include <string.h>
@@ -98,8 +99,8 @@ static void wrap(Cuda *x, const CudaStmt *s, const char *form)
         const char *type = result >= 0 ? cu_class[result] : "void";
         if (attribute)
             buf_printf(&w.inputs, "%s\"n\"(N)", w.inputs.n ? ", " : "");
-        cu_define(x, "%s" CUDA_FUNCTION "%s %s(%s)\n{\n", attribute ? "template <int N> " : "", type,
-                    name.s, w.params.s ? w.params.s : "");
+        cu_define(x, "%s" CUDA_FUNCTION "%s %s(%s)\n{\n", attribute ? "template <int N> " : "",
+                  type, name.s, w.params.s ? w.params.s : "");
         if (result >= 0) cu_define(x, "    %s d;\n", type);
         cu_define(x, "    asm%s(\"%s\" :", pure ? "" : " volatile",
                   assembly(x, op, form, address, w.operands));
@@ -135,7 +136,8 @@ void cu_mov(Cuda *x, const CudaStmt *s)
         cu_assign(x, s, "%s", src(x, s, 1));
         return;
     }
-    if (!special[o->reg]) BUG("no CUDA spelling of the special register %s", special_reg_name[o->reg]);
+    if (!special[o->reg])
+        BUG("no CUDA spelling of the special register %s", special_reg_name[o->reg]);
     if (o->reg == SR_SMEM) x->uses_smem = true;
     bool lane = o->reg == SR_LANE;
     if ((lane || o->reg == SR_CLUSTER_RANK) && cu_need(x, special[o->reg]))
@@ -306,8 +308,11 @@ static void convert_by_asm(Cuda *x, const CudaStmt *s, ThreadType to, ThreadType
     else if (from == TT_E4M3 || from == TT_E5M2)
         text = cu_text(x, eight_bit, f);
     else
-        text = cu_text(x, "cvt%s.%s.%s %%0, %%1;", to == TT_TF32 ? ".rna" : from == TT_F32 ? ".rn" : "",
-                         t, f);
+        text = cu_text(x, "cvt%s.%s.%s %%0, %%1;",
+                       to == TT_TF32    ? ".rna"
+                       : from == TT_F32 ? ".rn"
+                                        : "",
+                       t, f);
     const char *name = cu_text(x, "ptx_cvt_%s_%s", t, f);
     RegClass d = thread_type_class[to], a = thread_type_class[from];
     if (cu_need(x, name))
@@ -362,12 +367,14 @@ void cu_pack(Cuda *x, const CudaStmt *s)
     ThreadType half = wide ? TT_B32 : TT_B16;
     const char *name = wide ? "ptx_pack_b64" : "ptx_pack_b32";
     if (cu_need(x, name))
-        cu_define(x, CUDA_FUNCTION "%s %s(%s low, %s high)\n{\n    %s d;\n"
-                    "    asm(\"mov.%s %%0, {%%1, %%2};\" : \"=%c\"(d) : \"%c\"(low), \"%c\"(high));\n"
-                    "    return d;\n}\n",
-                    wide ? "uint64_t" : "uint32_t", name, wide ? "uint32_t" : "uint16_t",
-                    wide ? "uint32_t" : "uint16_t", wide ? "uint64_t" : "uint32_t",
-                    wide ? "b64" : "b32", wide ? 'l' : 'r', wide ? 'r' : 'h', wide ? 'r' : 'h');
+        cu_define(x,
+                  CUDA_FUNCTION
+                  "%s %s(%s low, %s high)\n{\n    %s d;\n"
+                  "    asm(\"mov.%s %%0, {%%1, %%2};\" : \"=%c\"(d) : \"%c\"(low), \"%c\"(high));\n"
+                  "    return d;\n}\n",
+                  wide ? "uint64_t" : "uint32_t", name, wide ? "uint32_t" : "uint16_t",
+                  wide ? "uint32_t" : "uint16_t", wide ? "uint64_t" : "uint32_t",
+                  wide ? "b64" : "b32", wide ? 'l' : 'r', wide ? 'r' : 'h', wide ? 'r' : 'h');
     cu_assign(x, s, "%s(%s, %s)", name, cu_src(x, &s->op.opnd[1], half),
                 cu_src(x, &s->op.opnd[2], half));
 }

@@ -1,5 +1,6 @@
-// cuda_tree.c - a kernel of the thread IR as a tree that reads like C. In: ThreadFn. Out: CudaBlocks,
-// in which guards have become `if` and every register has one block where it is declared.
+// cuda_tree.c - a kernel of the thread IR as a tree that reads like C. In: ThreadFn. Out:
+// CudaBlocks, in which guards have become `if` and every register has one block where it is
+// declared.
 //
 // The thread IR has no scopes: a register may be written in one iteration of a loop and read in the
 // next. A register is declared in the innermost block that holds all its uses, unless an iteration

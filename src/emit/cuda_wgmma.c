@@ -214,7 +214,8 @@ static CudaRanges merged(Cuda *x, const CudaRanges *set)
     CudaRanges out = {0};
     for (int i = 0; i < set->n; i++) {
         CudaRange *last = out.n ? &out.at[out.n - 1] : NULL, r = set->at[i];
-        if (last && last->reg == r.reg && last->first + last->count == r.first) last->count += r.count;
+        if (last && last->reg == r.reg && last->first + last->count == r.first)
+            last->count += r.count;
         else vec_push(x->arena, &out, r);
     }
     return out;
@@ -266,7 +267,10 @@ static void operand_list(Buf *b, int first, int n)
 static void constraint_list(Buf *b, const char *constraint, const char *name, int n)
 {
     for (int i = 0; i < n; i++)
-        buf_printf(b, "%s%s\"%s\"(%s[%d])", i ? "," : "", i && i % 6 == 0 ? "\n          " : i ? " " : "",
+        buf_printf(b, "%s%s\"%s\"(%s[%d])", i ? "," : "",
+                   i && i % 6 == 0 ? "\n          "
+                   : i             ? " "
+                                   : "",
                    constraint, name, i);
 }
 
