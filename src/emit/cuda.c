@@ -1,8 +1,8 @@
 // cuda.c - frame, control flow and the table of the CUDA printer (cuda.h).
 //
-// Unroll regions stay loops, under `#pragma unroll`: their bodies index arrays of registers, which the
-// compiler takes apart. Loops of the program are kept from being unrolled, so that the code is that
-// of the PTX. A comment with the text of the source line stands where the line changes.
+// Unroll regions stay loops, under `#pragma unroll`: their bodies index arrays of registers, which
+// the compiler takes apart. Loops of the program are kept from being unrolled, so that the code is
+// that of the PTX. A comment with the text of the source line stands where the line changes.
 #include "cuda_impl.h"
 
 #include <ctype.h>
@@ -69,7 +69,8 @@ const char *cu_index(Cuda *x, const Operand *o, i64 plus)
     }
     i64 base = o->base + plus;
     if (!b.n) buf_printf(&b, "%lld", (long long)base);
-    else if (base) buf_printf(&b, " %c %lld", base < 0 ? '-' : '+', (long long)(base < 0 ? -base : base));
+    else if (base)
+        buf_printf(&b, " %c %lld", base < 0 ? '-' : '+', (long long)(base < 0 ? -base : base));
     const char *s = arena_strndup(x->arena, b.s, b.n);
     buf_free(&b);
     return s;
@@ -154,7 +155,8 @@ static void put_coordinate(Buf *out, const Expr *e)
     Buf b = {0};
     expr_print(e, &b);
     for (size_t i = 0; i < b.n; i++) {
-        bool sigil = (b.s[i] == '%' || b.s[i] == '$') && (isalpha((u8)b.s[i + 1]) || b.s[i + 1] == '_');
+        bool sigil =
+            (b.s[i] == '%' || b.s[i] == '$') && (isalpha((u8)b.s[i + 1]) || b.s[i + 1] == '_');
         if (!sigil) buf_putc(out, b.s[i]);
     }
     buf_free(&b);
@@ -408,13 +410,14 @@ static bool has_op(const ThreadBlock *b, ThreadOpcode op)
     return false;
 }
 
-// How many registers a thread may have. CUDA takes either a count or the number of CTAs that share a
-// multiprocessor, not both, and setmaxnreg is ignored without one of them.
+// How many registers a thread may have. CUDA takes either a count or the number of CTAs that share
+// a multiprocessor, not both, and setmaxnreg is ignored without one of them.
 static void print_bounds(const ThreadFn *f, Buf *out)
 {
     int ctas = MAX(f->min_ctas, 1), share = MIN(65536 / (f->threads * ctas), 255) / 8 * 8;
     bool moves = has_op(&f->body, OP_SETMAXNREG_DEC) || has_op(&f->body, OP_SETMAXNREG_INC);
-    bool follows = share == f->maxnreg && share < 248; // the count that the CTAs leave to each thread
+    bool follows =
+        share == f->maxnreg && share < 248; // the count that the CTAs leave to each thread
     if (f->maxnreg && !follows && f->maxnreg <= share) {
         buf_printf(out, "__maxnreg__(%d) // threads: %d", f->maxnreg, f->threads);
         return;
@@ -442,7 +445,8 @@ static void print_signature(Cuda *x, Buf *out)
 static void print_prologue(Cuda *x, Buf *out)
 {
     if (x->uses_warp) // from lane 0, so that the assembler knows that it is equal in all lanes
-        buf_puts(out, "    const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0);\n");
+        buf_puts(out,
+                 "    const uint32_t warp = __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0);\n");
     static const char *const hint[] = {"evict_first", "evict_last"};
     for (int i = 0; i < 2; i++) {
         if (!(i ? x->policy_last : x->policy_first)) continue;

@@ -1,12 +1,12 @@
-// cuda_impl.h - what the files of the CUDA printer share. cuda_tree.c copies a kernel into a tree of
-// statements and decides where each register is declared; cuda_wgmma.c finds which registers the
+// cuda_impl.h - what the files of the CUDA printer share. cuda_tree.c copies a kernel into a tree
+// of statements and decides where each register is declared; cuda_wgmma.c finds which registers the
 // tensor cores hold at each place; cuda_op.c, cuda_mem.c and cuda_wgmma.c print operations;
 // cuda_host.c prints the launcher; cuda.c the frame.
 //
-// Names in the text: registers, parameters and unroll variables keep theirs, but where C++ or another
-// one has it; functions for single instructions start with ptx_, other things of the printer with
-// baton_. Registers are unsigned bits (bool, uint16_t, uint32_t, uint64_t) or float; signed operations
-// cast, so that integers wrap as the machine's do.
+// Names in the text: registers, parameters and unroll variables keep theirs, but where C++ or
+// another one has it; functions for single instructions start with ptx_, other things of the
+// printer with baton_. Registers are unsigned bits (bool, uint16_t, uint32_t, uint64_t) or float;
+// signed operations cast, so that integers wrap as the machine's do.
 #ifndef BATON_CUDA_IMPL_H
 #define BATON_CUDA_IMPL_H
 
@@ -29,7 +29,7 @@ typedef struct {
     bool fresh;              // wgmma: the accumulator's old contents do not count
 } CudaStmt;
 struct CudaBlock {
-    CudaBlock *parent;       // NULL: the kernel's body. The body of a `for` has the loop's scope above
+    CudaBlock *parent; // NULL: the kernel's body. The body of a `for` has the loop's scope above
     int at;                  // it, a block without statements: index of the region in its parent
     int depth;
     bool loop;               // body of a `for` or `unroll`
@@ -89,7 +89,8 @@ void cu_print_hold(Cuda *x, const CudaStmt *s);
 
 // cuda.c
 void cu_line(Cuda *x, const char *fmt, ...) PRINTF_LIKE(2, 3); // indented, with its end of line
-// "name = value;" and the MemRefs of the operation as a comment; declares the register if it is due.
+// "name = value;" and the MemRefs of the operation as a comment; declares the register if it is
+// due.
 void cu_assign(Cuda *x, const CudaStmt *s, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...) PRINTF_LIKE(3, 4); // statement
 const char *cu_text(Cuda *x, const char *fmt, ...) PRINTF_LIKE(2, 3);             // in the arena
@@ -114,7 +115,7 @@ CudaHandler cu_asm, cu_mov, cu_add, cu_multiply, cu_mulwide, cu_divide, cu_minma
     cu_cvtpack, cu_pack, cu_unpack, cu_shfl;
 // cuda_mem.c
 CudaHandler cu_ldparam, cu_load, cu_store, cu_matrix_load, cu_matrix_store, cu_cpasync,
-    cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait, cu_pin;
+    cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait;
 // cuda_wgmma.c
 CudaHandler cu_wgmma, cu_wgmma_fence, cu_wgmma_wait;
 // cuda.c

@@ -1,6 +1,6 @@
-// cuda_mem.c - memory, asynchronous copies and barriers of the CUDA printer. Each is a function around
-// one PTX instruction: the addresses of the thread IR are numbers, and the orders that the program
-// counts on are those of the instructions.
+// cuda_mem.c - memory, asynchronous copies and barriers of the CUDA printer. Each is a function
+// around one PTX instruction: the addresses of the thread IR are numbers, and the orders that the
+// program counts on are those of the instructions.
 #include "cuda_impl.h"
 
 #include <stdio.h>
