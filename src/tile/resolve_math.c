@@ -454,19 +454,23 @@ typedef struct {
     const char *name;
     int args, math; // math -1: the language has it, this compiler does not
 } Builtin;
+// Functions that the tile IR has no operator for are made of those that it has. Exponentials and
+// logarithms go through base 2, like the fast functions of CUDA; __gelu is the form with tanh.
+enum { BY_EXP = -2, BY_LOG = -3, BY_SIGN = -4, BY_FINITE = -5, BY_SIGMOID = -6, BY_SOFTPLUS = -7, BY_GELU = -8 };
+
 static const Builtin builtin[] = {
     {"__exp2f", 1, TM_EXP2},  {"__exp2", 1, TM_EXP2},  {"__log2f", 1, TM_LOG2},
     {"__log2", 1, TM_LOG2},   {"__max", 2, TM_MAX},    {"__min", 2, TM_MIN},
     {"__fabs", 1, TM_ABS},    {"__sqrt", 1, TM_SQRT},  {"__rsqrt", 1, TM_RSQRT},
     {"__frcp_rn", 1, TM_DIV}, {"__fmaf", 3, TM_FMA},   {"__tanh", 1, TM_TANH},
-    {"__exp", 1, -1},         {"__expm1", 1, -1},      {"__log", 1, -1},
+    {"__exp", 1, BY_EXP},     {"__expm1", 1, -1},      {"__log", 1, BY_LOG},
     {"__log1p", 1, -1},       {"__pow", 2, -1},        {"__sin", 1, -1},
     {"__cos", 1, -1},         {"__tan", 1, -1},        {"__sinh", 1, -1},
     {"__cosh", 1, -1},        {"__asin", 1, -1},       {"__acos", 1, -1},
     {"__atan", 1, -1},        {"__atan2", 2, -1},      {"__ceil", 1, -1},
-    {"__floor", 1, -1},       {"__round", 1, -1},      {"__sign", 1, -1},
-    {"__isfinite", 1, -1},    {"__gelu", 1, -1},       {"__sigmoid", 1, -1},
-    {"__softplus", 1, -1},    {"__atomic_add", 2, -1}, {"__atomic_sub", 2, -1},
+    {"__floor", 1, -1},       {"__round", 1, -1},      {"__sign", 1, BY_SIGN},
+    {"__isfinite", 1, BY_FINITE}, {"__gelu", 1, BY_GELU}, {"__sigmoid", 1, BY_SIGMOID},
+    {"__softplus", 1, BY_SOFTPLUS}, {"__atomic_add", 2, -1}, {"__atomic_sub", 2, -1},
     {"__atomic_exch", 2, -1}, {"__atomic_min", 2, -1}, {"__atomic_max", 2, -1},
     {"__atomic_and", 2, -1},  {"__atomic_or", 2, -1},  {"__atomic_xor", 2, -1},
     {"__atomic_cas", 3, -1},  {"__bar_arrive", 2, -1}, {"__bar_sync", 2, -1},
@@ -482,6 +486,59 @@ static Value call_align(Resolve *r, const AstNode *e, bool up)
     const Expr *c = expr_const(r->x, n);
     const Expr *q = up ? expr_cdiv(r->x, a, c) : expr_bin(r->x, EX_DIV, a, c);
     return value_index(r, expr_mul(r->x, q, c), DT_S32);
+}
+
+static const TExpr *f32_math(Resolve *r, TileMath m, const TExpr *a, const TExpr *b, Loc loc)
+{
+    return math_tree(r, m, DT_F32, a, b, NULL, loc);
+}
+
+// exp2(x * k)
+static const TExpr *exp_scaled(Resolve *r, const TExpr *x, double k, Loc loc)
+{
+    return f32_math(r, TM_EXP2, f32_math(r, TM_MUL, x, float_const(r, DT_F32, k, loc), loc), NULL, loc);
+}
+
+static const TExpr *log_natural(Resolve *r, const TExpr *x, Loc loc)
+{
+    const TExpr *ln2 = float_const(r, DT_F32, (double)0.693147180559945f, loc);
+    return f32_math(r, TM_MUL, f32_math(r, TM_LOG2, x, NULL, loc), ln2, loc);
+}
+
+// A function of one f32, made of the operators of the tile IR.
+static Value call_composed(Resolve *r, int how, const TExpr *x, Loc loc)
+{
+    const double log2e = (double)1.44269504088896f;
+    const TExpr *one = float_const(r, DT_F32, 1, loc), *zero = float_const(r, DT_F32, 0, loc), *y;
+    switch (how) {
+    case BY_EXP: return value_texpr(exp_scaled(r, x, log2e, loc));
+    case BY_LOG: return value_texpr(log_natural(r, x, loc));
+    case BY_SIGN: {
+        const TExpr *minus = float_const(r, DT_F32, -1, loc);
+        const TExpr *up = math_tree(r, TM_GT, DT_BOOL, x, zero, NULL, loc);
+        const TExpr *down = math_tree(r, TM_LT, DT_BOOL, x, zero, NULL, loc);
+        y = math_tree(r, TM_SELECT, DT_F32, down, minus, zero, loc);
+        return value_texpr(math_tree(r, TM_SELECT, DT_F32, up, one, y, loc));
+    }
+    case BY_FINITE:
+        y = f32_math(r, TM_ABS, x, NULL, loc);
+        return value_texpr(
+            math_tree(r, TM_LT, DT_BOOL, y, float_const(r, DT_F32, INFINITY, loc), NULL, loc));
+    case BY_SIGMOID: // 1 / (1 + exp(-x))
+        y = f32_math(r, TM_ADD, one, exp_scaled(r, x, -log2e, loc), loc);
+        return value_texpr(f32_math(r, TM_DIV, one, y, loc));
+    case BY_SOFTPLUS: // max(x, 0) + log(1 + exp(-|x|)), which does not overflow
+        y = exp_scaled(r, f32_math(r, TM_ABS, x, NULL, loc), -log2e, loc);
+        y = log_natural(r, f32_math(r, TM_ADD, one, y, loc), loc);
+        return value_texpr(f32_math(r, TM_ADD, f32_math(r, TM_MAX, x, zero, loc), y, loc));
+    default: // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+        y = f32_math(r, TM_MUL, f32_math(r, TM_MUL, x, x, loc), float_const(r, DT_F32, (double)0.044715f, loc), loc);
+        y = f32_math(r, TM_MUL, f32_math(r, TM_ADD, y, one, loc), x, loc);
+        y = f32_math(r, TM_MUL, y, float_const(r, DT_F32, (double)0.797884560802865f, loc), loc);
+        y = f32_math(r, TM_ADD, f32_math(r, TM_TANH, y, NULL, loc), one, loc);
+        x = f32_math(r, TM_MUL, x, float_const(r, DT_F32, 0.5, loc), loc);
+        return value_texpr(f32_math(r, TM_MUL, x, y, loc));
+    }
 }
 
 // __max and __min of integers stay expressions.
@@ -518,6 +575,11 @@ static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
         if (c.kind == VAL_NONE) return c;
         x[i] = value_tree(r, &c, e->loc);
     }
+    if (f->math < 0) {
+        Value v0 = call_composed(r, f->math, x[0], e->loc);
+        if (v0.type == DT_F32) v0 = value_texpr(cast_tree(r, v0.x, t, e->loc));
+        return v0;
+    }
     if (f->math == TM_DIV) { // the correctly rounded reciprocal
         x[1] = x[0];
         x[0] = float_const(r, DT_F32, 1.0, e->loc);
@@ -537,7 +599,7 @@ Value math_call(Resolve *r, const AstNode *e)
     for (int i = 0; i < COUNT(builtin); i++) {
         const Builtin *f = &builtin[i];
         if (strcmp(f->name, e->name)) continue;
-        if (f->math < 0) {
+        if (f->math == -1) {
             resolve_unsupported(r, e->loc, "%s", e->name);
             return value_none();
         }
