@@ -53,8 +53,8 @@ u32 emu_shared_offset(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, in
     if (o->class != RC_B64) address = (u32)address;
     EmuSpan s = {0, w->cta->smem_bytes};
     if (mem < op->src->nmem) s = w->cta->run->span[op->src->mem[mem].buffer];
-    if (address < EMU_SMEM_BASE + (u64)s.low || address + bytes > EMU_SMEM_BASE + (u64)s.high ||
-        address % align)
+    u64 low = EMU_SMEM_BASE + (u64)s.low, high = EMU_SMEM_BASE + (u64)s.high;
+    if (address < low || address > high || bytes > high - address || address % align)
         return bad_shared(w, op, mem, lane, address, bytes, align);
     return (u32)address - EMU_SMEM_BASE;
 }
