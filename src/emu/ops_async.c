@@ -57,9 +57,13 @@ static Box box_of(const TensorMap *m)
     Box b = {.m = m, .elem = dtype_bytes[m->type], .rows = 1};
     b.inner = m->box[0] * b.elem;
     b.pitch = smem_layout[m->swizzle].span ? (u32)smem_layout[m->swizzle].span : b.inner;
-    for (int i = 1; i < m->rank; i++) b.rows *= m->box[i];
+    for (int i = 1; i < m->rank; i++) b.rows = (u32)MIN((u64)b.rows * m->box[i], UINT32_MAX);
     return b;
 }
+
+// Bytes of shared memory from the first row to the end of the last. Boxes that TMA accepts can have
+// more than 2^32 of them; those saturate, and then fit no buffer.
+static u32 box_span(const Box *b) { return (u32)MIN((u64)b->rows * b->pitch, UINT32_MAX); }
 
 // Global address of a box row's first element, and which bytes of the row exist: [*low, *high).
 // Byte offset from the tensor's base of row `row` of the box whose origin is `coord`, as if the
@@ -321,7 +325,7 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     if (!box_legal(w, op, arg, coord, lane)) return;
     EmuBar *b = emu_bar_use(w, op, &o[3 + op->n], 1, lane);
     Box box = box_of(&arg->tmap);
-    u32 smem = emu_shared_offset(w, op, o, 0, lane, box.rows * box.pitch, 128);
+    u32 smem = emu_shared_offset(w, op, o, 0, lane, box_span(&box), 128);
     if (!b || smem == UINT32_MAX) return;
     u32 bar = (u32)(b - c->bar);
     // O10 again: on a slower schedule these bytes would be counted in the phase before.
@@ -374,7 +378,7 @@ static void issue_store(EmuWarp *w, const EmuOp *op, int lane)
     for (int i = 0; i < op->n && i < TMA_MAX_RANK; i++) coord[i] = (i32)emu_reg(w, &o[1 + i])[lane];
     if (!box_legal(w, op, arg, coord, lane)) return;
     Box box = box_of(&arg->tmap);
-    u32 smem = emu_shared_offset(w, op, &o[1 + op->n], 0, lane, box.rows * box.pitch, 128);
+    u32 smem = emu_shared_offset(w, op, &o[1 + op->n], 0, lane, box_span(&box), 128);
     if (smem == UINT32_MAX) return;
     EmuEffect *e = effect_new(c, w, op, FX_BULK_STORE, lane);
     e->smem = smem;
