@@ -571,18 +571,51 @@ static bool mask_store(Resolve *r, const AstNode *s, TileView *dst)
     return true;
 }
 
+// .transp acc, dst: element by element, dst[j, i] = acc[i, j]. What hangs over is not written.
+static void store_transposed(Resolve *r, const AstNode *s, const Value *acc, const Value *dst)
+{
+    const TileFrag f = r->k->frags.at[acc->frag];
+    TileOp *apply = resolve_emit(r, TOP_APPLY, s->loc);
+    apply->frag = acc->frag;
+    apply->frag_slot = acc->slot;
+    apply->var = resolve_var(r, intern(r->m->names, "row"));
+    apply->var2 = resolve_var(r, intern(r->m->names, "col"));
+    expr_set_range(r->x, apply->var, 0, f.dim[0] - 1);
+    expr_set_range(r->x, apply->var2, 0, f.dim[1] - 1);
+    TileView one = dst->view;
+    const Expr *inside = expr_const(r->x, 1);
+    const char *const var[2] = {apply->var2, apply->var};
+    for (int i = 0; i < 2; i++) {
+        int d = dst->view.dim[i];
+        one.origin[d] = expr_add(r->x, one.origin[d], expr_var(r->x, var[i]));
+        one.extent[d] = expr_const(r->x, 1);
+        const Expr *in = expr_bin(r->x, EX_LT, one.origin[d], one.limit[d]);
+        inside = expr_bin(r->x, EX_LAND, inside, in);
+    }
+    one.rank = 0;
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_FRAG, .type = f.type, .loc = s->loc, .frag = acc->frag,
+                 .slot = acc->slot, .at = {0, 1}};
+    Value v = resolve_cast(r, value_texpr(x), dst->type, s->loc);
+    TileBlock *saved = r->at;
+    r->at = &apply->body;
+    i64 always;
+    if (!expr_is_const(inside, &always)) {
+        Value c = value_index(r, inside, DT_BOOL);
+        TileOp *guard = resolve_emit(r, TOP_IF, s->loc);
+        guard->cond = value_tree(r, &c, s->loc);
+        r->at = &guard->body;
+    }
+    TileOp *o = resolve_emit(r, TOP_STORE, s->loc);
+    o->elem = one;
+    o->value = value_tree(r, &v, s->loc);
+    r->at = saved;
+}
+
 // mma.store acc, dst: converts to the element type of dst.
 static void mma_store(Resolve *r, const AstNode *s)
 {
-    static const struct {
-        u32 flag;
-        const char *name;
-    } later[] = {{AST_F_ASYNC, "mma.store.async"}, {AST_F_TRANSP, "mma.store.transp"}};
-    for (int i = 0; i < COUNT(later); i++) {
-        if (!(s->flags & later[i].flag)) continue;
-        resolve_unsupported(r, s->loc, "%s", later[i].name);
-        return;
-    }
+    bool transposed = s->flags & AST_F_TRANSP;
     Value acc, dst;
     if (!need_group4(r, s->loc, "mma.store") ||
         !need_frag(r, s->value, "what mma.store stores", &acc) ||
@@ -592,6 +625,10 @@ static void mma_store(Resolve *r, const AstNode *s)
     i64 rows = 0, cols = 0;
     bool fits = dst.view.rank == 2 && expr_is_const(dst.view.extent[dst.view.dim[0]], &rows) &&
                 expr_is_const(dst.view.extent[dst.view.dim[1]], &cols);
+    if (transposed) {
+        i64 swap = rows;
+        rows = cols, cols = swap;
+    }
     if (!fits || (f->dim[0] && (rows != f->dim[0] || cols != f->dim[1]))) {
         resolve_error(
             r, s->target->loc,
@@ -610,6 +647,10 @@ static void mma_store(Resolve *r, const AstNode *s)
     if (!product_free(r, acc.frag, acc.slot, false, s->value->loc)) return;
     resolve_pending(r, &dst.view, s->target->loc);
     view_used(r, &dst.view, true, s->target->loc);
+    if (transposed) {
+        if (f->dim[0]) store_transposed(r, s, &acc, &dst);
+        return;
+    }
     TileOp *o = resolve_emit(r, TOP_MMA_STORE, s->loc);
     o->frag = acc.frag;
     o->frag_slot = acc.slot;
