@@ -258,8 +258,10 @@ int main(int argc, char **argv)
     }
     if (getenv("OPS_PTX")) return file_write(getenv("OPS_PTX"), ptx.s, ptx.n) != NULL;
     if (getenv("OPS_CUDA")) {
-        CudaSource source = {.module = m, .path = "cases", .text = text.s, .text_n = text.n, .entry = "ops"};
-        return !cuda_print(&source, d, &cuda) || file_write(getenv("OPS_CUDA"), cuda.s, cuda.n) != NULL;
+        CudaSource source = {
+            .module = m, .path = "cases", .text = text.s, .text_n = text.n, .entry = "ops"};
+        if (!cuda_print(&source, d, &cuda)) return 1;
+        return file_write(getenv("OPS_CUDA"), cuda.s, cuda.n) != NULL;
     }
     const char *why = getenv("OPS_IMAGE") ? file_read(getenv("OPS_IMAGE"), &image, 64 << 20) : NULL;
     if (why) {

@@ -62,7 +62,8 @@ int main(int argc, char **argv)
     ThreadModule *m = thread_read(t.arena, t.exprs, t.diag, t.file, text.s, text.n);
     bool good = m != NULL;
     if (good && strcmp(what, "print") != 0) good = thread_check(m, t.diag);
-    CudaSource source = {.module = m, .path = argv[2], .text = text.s, .text_n = text.n, .entry = "test"};
+    CudaSource source = {
+        .module = m, .path = argv[2], .text = text.s, .text_n = text.n, .entry = "test"};
     if (good && strcmp(what, "ptx") == 0) good = ptx_print(m, NULL, t.diag, &out);
     else if (good && strcmp(what, "cuda") == 0) good = cuda_print(&source, t.diag, &out);
     else if (good && strcmp(what, "check") == 0) buf_puts(&out, "clean\n");
