@@ -14,7 +14,6 @@ typedef struct CuModuleOpaque *CuModule;
 typedef struct CuFunctionOpaque *CuFunction;
 typedef struct CuStreamOpaque *CuStream;
 typedef struct CuEventOpaque *CuEvent;
-typedef struct CuLinkOpaque *CuLink;
 
 // Values of the driver's enums that the runtime uses.
 enum {
@@ -39,13 +38,12 @@ enum {
     CU_FUNC_REGISTERS = 4,
     CU_FUNC_MAX_DYNAMIC_SHARED = 8,
 
-    // Options of the linker, and the kind of its input.
+    // Options of loading a module.
     CU_JIT_INFO_LOG = 3,
     CU_JIT_INFO_LOG_BYTES = 4,
     CU_JIT_ERROR_LOG = 5,
     CU_JIT_ERROR_LOG_BYTES = 6,
     CU_JIT_VERBOSE = 12,
-    CU_JIT_PTX = 1,
 
     CU_LAUNCH_CLUSTER = 4,      // launch attribute: extents of the cluster
 
@@ -97,14 +95,8 @@ typedef struct {
     X(copy_in, "cuMemcpyHtoD_v2", true, (CuAddress to, const void *from, size_t bytes))           \
     X(copy_out, "cuMemcpyDtoH_v2", true, (void *to, CuAddress from, size_t bytes))                \
     X(fill, "cuMemsetD8Async", true, (CuAddress to, unsigned char b, size_t bytes, CuStream s))   \
-    X(link_create, "cuLinkCreate_v2", true,                                                       \
-      (unsigned n, const int *options, void **values, CuLink *out))                               \
-    X(link_add, "cuLinkAddData_v2", true,                                                         \
-      (CuLink l, int kind, void *data, size_t bytes, const char *name, unsigned n,                \
-       const int *options, void **values))                                                        \
-    X(link_complete, "cuLinkComplete", true, (CuLink l, void **code, size_t *bytes))              \
-    X(link_destroy, "cuLinkDestroy", true, (CuLink l))                                            \
-    X(module_load, "cuModuleLoadData", true, (CuModule *out, const void *code))                   \
+    X(module_load, "cuModuleLoadDataEx", true,                                                    \
+      (CuModule *out, const void *code, unsigned n, const int *options, void **values))           \
     X(module_unload, "cuModuleUnload", true, (CuModule m))                                        \
     X(module_function, "cuModuleGetFunction", true, (CuFunction *out, CuModule m, const char *n)) \
     X(function_get, "cuFuncGetAttribute", true, (int *out, int attribute, CuFunction f))          \
@@ -158,7 +150,7 @@ typedef struct {
 baton_status cuda_enter(const CudaDevice *d, RtError *e);
 void cuda_leave(const CudaDevice *d);
 
-// Machine code from PTX or from the cache, on the device. See RtDeviceOps.load.
+// PTX, which the driver assembles, or machine code onto the device. See RtDeviceOps.load.
 baton_status cuda_load(RtDevice *device, const RtCode *c, RtModule **out, RtTimes *t, RtError *e);
 void cuda_unload(RtModule *m);
 

@@ -32,7 +32,9 @@ typedef struct {
     int fail_code;             // ... with this code
     int fail_after;            // ... after so many calls that succeed
     int devices, major, minor, driver_version;
-    const char *error_log;     // what the assembler says when it fails
+    const char *info_log;      // what the assembler says when it succeeds; NULL: the usual
+    const char *error_log;     // what it says when it fails
+    int local_bytes;           // of each thread, in every kernel
     // The record.
     FakeLaunch launch[FAKE_LAUNCHES];
     int nlaunches;
@@ -41,7 +43,7 @@ typedef struct {
     int assembled, loaded, unloaded;
     int contexts;              // retained and not released
     int depth;                 // contexts pushed and not popped
-    int allocations, events, links; // alive
+    int allocations, events; // alive
     int max_dynamic_shared;    // last value set on a function
     int fills;
     void *last_fill;
