@@ -97,6 +97,7 @@ static void skip_lines(Reader *r)
     }
 }
 
+// Recovery: the newline itself stays, for skip_lines to count.
 static void skip_rest_of_line(Reader *r)
 {
     while (*r->at && *r->at != '\n') r->at++;
@@ -111,6 +112,7 @@ static const char *found(Reader *r)
     return arena_printf(r->arena, "'%.*s'", (int)n, r->at);
 }
 
+// Names of the text form are PTX identifiers without $ and %, which are sigils here.
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -364,6 +366,7 @@ static bool read_register(Reader *r, bool range, Operand *o)
 
 // A float literal, or false without moving: 0f and eight digits, or decimals with a point or an
 // exponent, or inf.
+// float = "0f" 8 hexdigits | ["-"] digits with "." or exponent | ["-"] "inf"
 static bool accept_float(Reader *r, Operand *o)
 {
     skip_blanks(r);
@@ -405,6 +408,7 @@ static bool accept_float(Reader *r, Operand *o)
 }
 
 // Special registers have dots in their names.
+// special = a name of SPECIAL_REGS, such as ctaid.x; its index, or -1 without moving.
 static int accept_special(Reader *r)
 {
     size_t n = 0;
@@ -478,6 +482,7 @@ static bool read_coordinates(Reader *r, ThreadOp *op, Operand *o, int *n)
 }
 
 // A range may stand in braces, as in PTX.
+// range = register | "{" register "}"
 static bool read_range(Reader *r, Operand *o)
 {
     bool braced = accept(r, "{");

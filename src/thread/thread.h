@@ -117,6 +117,7 @@ typedef struct {
 } MemRef;
 
 // Buffers. A shared tile with several slots has the slot as its first dimension.
+// Several shared buffers may lie on the same bytes when their lifetimes do not meet.
 typedef enum { BUF_SHARED, BUF_GLOBAL, BUF_MBAR } BufferKind;
 typedef struct {
     const char *name;      // from the source, interned
@@ -179,6 +180,7 @@ struct ThreadOp {
 // if:   opnd[0] = predicate.
 
 enum {
+    // The bits mean different things in different operations; tables.c lists which has which.
     OPF_TRANS = 1,         // ldmatrix/stmatrix .trans
     OPF_TRANS_A = 1,       // wgmma: A is MN-major
     OPF_TRANS_B = 2,       // wgmma: B is MN-major
@@ -189,6 +191,7 @@ enum {
     OPF_RZI = 1,           // cvt to integer toward zero (else nearest even where it rounds)
     OPF_UNIFORM = 1,       // if: the predicate is equal in all lanes of each warp
 };
+// Source lane: own XOR x, x itself, own - x, own + x.
 typedef enum { SHFL_BFLY, SHFL_IDX, SHFL_UP, SHFL_DOWN } ShflMode;
 
 typedef struct {
@@ -241,6 +244,8 @@ int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count); /
 int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf);
 // Each returns the index of the new declaration; buffers and parameters get unique names too.
 int thread_add_param(ThreadBuilder *b, const char *name, ParamKind k);
+// Operands by value. `reg` is an index as thread_add_reg returns it; what an index may be is
+// checked later, by thread_check.
 static inline Operand opd_reg(int reg, i64 index)
 {
     return (Operand){.kind = OPD_REG, .count = 1, .reg = reg, .base = index};
