@@ -239,7 +239,7 @@ void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     X(BULK_WAIT_READ, cu_asm) X(MBAR_INIT, cu_asm) X(MBAR_ARRIVE, cu_asm)                  \
     X(MBAR_ARRIVE_EXPECT, cu_asm) X(MBAR_EXPECT, cu_asm) X(MBAR_WAIT, cu_mbar_wait)        \
     X(FENCE_PROXY, cu_asm) X(FENCE_MBAR_INIT, cu_asm) X(MEMBAR, cu_asm)                    \
-    X(BAR_SYNC, cu_asm) X(BAR_ARRIVE, cu_asm) X(BAR_WARP, cu_asm)                          \
+    X(BAR_SYNC, cu_asm) X(BAR_ARRIVE, cu_asm) X(BAR_WARP, cu_asm) X(PIN, cu_pin)                          \
     X(WGMMA_FENCE, cu_wgmma_fence) X(WGMMA_SS, cu_wgmma) X(WGMMA_RS, cu_wgmma)             \
     X(WGMMA_COMMIT, cu_asm) X(WGMMA_WAIT, cu_wgmma_wait) X(SETMAXNREG_INC, cu_asm)         \
     X(SETMAXNREG_DEC, cu_asm) X(EXIT, cu_exit)                                               \

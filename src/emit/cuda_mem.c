@@ -260,6 +260,16 @@ void cu_tma_prefetch(Cuda *x, const CudaStmt *s)
     cu_call(x, s, "ptx_tma_prefetch(&%s)", x->param_name[s->op.opnd[0].reg]);
 }
 
+// A branch that is never taken and that the assembler must take seriously.
+void cu_pin(Cuda *x, const CudaStmt *s)
+{
+    if (cu_need(x, "ptx_pin"))
+        cu_define(x, CUDA_FUNCTION "void ptx_pin(bool never)\n{\n"
+                    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %%0, 0;\\n again: @!p bra done; nanosleep.u32 20; bra again;\\n done: }\"\n"
+                    "        :: \"r\"((uint32_t)never) : \"memory\");\n}\n");
+    cu_call(x, s, "ptx_pin(%s)", cu_src(x, &s->op.opnd[0], TT_PRED));
+}
+
 // The braces keep the labels of each copy apart. try_wait sleeps for a while by itself.
 void cu_mbar_wait(Cuda *x, const CudaStmt *s)
 {

@@ -114,6 +114,18 @@ void ptx_tma_prefetch(Ptx *x, const ThreadOp *op)
 }
 
 // try_wait sleeps for a while by itself, so the loop is no busy one.
+// A loop ends a basic block, and the assembler moves nothing over its end. The loop must do something:
+// an empty one is removed, and a trap makes the assembler serialise wgmma (C7518).
+void ptx_pin(Ptx *x, const ThreadOp *op)
+{
+    int label = x->labels++;
+    buf_printf(x->out, "$pin%d:\n", label);
+    ptx_line(x, NULL, "@!%s bra $end%d;", ptx_element(x, &op->opnd[0], 0).s, label);
+    ptx_line(x, NULL, "nanosleep.u32 20;");
+    ptx_line(x, NULL, "bra $pin%d;", label);
+    buf_printf(x->out, "$end%d:\n", label);
+}
+
 void ptx_mbar_wait(Ptx *x, const ThreadOp *op)
 {
     int label = x->labels++, test = x->loops++;

@@ -379,6 +379,18 @@ EmuResult emu_op_MEMBAR(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// A branch on the predicate, so a pinned use of what it depends on (O6). On the machine a lane with a
+// true predicate would spin for ever.
+EmuResult emu_op_PIN(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->cta->run->hazards && mask) emu_read_regs(w, op, &op->o[0], mask, true);
+    u32 stuck = mask & emu_pred(w, &op->o[0]);
+    if (stuck)
+        emu_hazard(w, op, emu_first_lane(stuck), HZ_ILLEGAL, NULL, 0,
+                   "the predicate of a pin is true in lanes %08x; it must never be", stuck);
+    return RUN_NEXT;
+}
+
 // bar.warp.sync with the full mask. Lanes run in lock step here, so it only merges what they know.
 EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
 {

@@ -286,9 +286,46 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
 
 // ---- asynchronous products -----------------------------------------------------------------------
 
+// Arithmetic that stands between the issue of a product and its wait is there to run meanwhile. The wait
+// orders nothing but the tensor cores' registers, and the assembler moves it up, in front of the
+// arithmetic, to reuse those registers sooner (seen in the machine code of this very pattern). A branch
+// that depends on the results holds it back: row vectors are what such arithmetic ends in. Their sum is
+// the result of an addition, whose NaN is 0x7fffffff, so its bits are never all ones.
+static void pin_written(Lower *l)
+{
+    if (!l->nwritten) return;
+    Operand sum = opd_reg(lower_new_reg(l, "pin", RC_F32, 1), 0), bits, p;
+    EMIT(&l->b, OP_ADD, TT_F32, sum, opd_reg(lower_frag(l, l->written[0]), 0),
+         opd_reg(lower_frag(l, l->written[0]), 1));
+    for (int i = 1; i < l->nwritten; i++)
+        for (int h = 0; h < 2; h++)
+            EMIT(&l->b, OP_ADD, TT_F32, sum, sum, opd_reg(lower_frag(l, l->written[i]), h));
+    bits = opd_reg(lower_new_reg(l, "bits", RC_B32, 1), 0);
+    p = opd_reg(lower_new_reg(l, "never", RC_PRED, 1), 0);
+    EMIT(&l->b, OP_MOV, TT_B32, bits, sum);
+    EMIT(&l->b, OP_SETP, TT_S32, p, bits, opd_imm(-1))->cmp = CMP_EQ;
+    EMIT(&l->b, OP_PIN, TT_NONE, p);
+    l->nwritten = 0;
+}
+
+void product_note(Lower *l, int frag)
+{
+    const TileFrag *f = &l->k->frags.at[frag];
+    if (!l->inflight.n || f->layout != FL_ROW || f->type != DT_F32 || f->slots != 1) return;
+    for (int i = 0; i < l->nwritten; i++)
+        if (l->written[i] == frag) return;
+    if (l->nwritten < PIN_MAX) l->written[l->nwritten++] = frag;
+}
+
+static void wait_groups(Lower *l, int later)
+{
+    pin_written(l);
+    thread_emit0(&l->b, OP_WGMMA_WAIT, later);
+}
+
 void product_flush(Lower *l)
 {
-    if (l->inflight.n) thread_emit0(&l->b, OP_WGMMA_WAIT, 0);
+    if (l->inflight.n) wait_groups(l, 0);
     l->inflight.n = 0;
 }
 
@@ -298,7 +335,7 @@ void product_wait(Lower *l, int future)
     for (int i = 0; i < l->inflight.n; i++) {
         if (l->inflight.at[i].future != future) continue;
         int later = l->inflight.n - 1 - i;
-        thread_emit0(&l->b, OP_WGMMA_WAIT, later);
+        wait_groups(l, later);
         for (int k = 0; k < later; k++) l->inflight.at[k] = l->inflight.at[i + 1 + k];
         l->inflight.n = later;
         return;

@@ -281,6 +281,7 @@ void lower_op_FSET(Lower *l, const TileOp *op)
     const TileFrag *f = &l->k->frags.at[op->frag];
     product_check(l, op->frag, true, op->loc);
     if (f->layout != FL_A16) {
+        product_note(l, op->frag);
         Operand v = lower_value(l, op->value);
         Operand d = lower_element(l, op->frag, op->frag_slot, op->elem_at, op->loc);
         ThreadType t = lower_type(f->type);
@@ -390,29 +391,35 @@ void lower_op_REDUCE(Lower *l, const TileOp *op)
         return;
     }
     int from = lower_frag(l, op->frag2), to = lower_frag(l, op->frag);
+    product_note(l, op->frag);
     if (kind == REDUCE_ALL_SUM) {
         int m = lower_open_unroll(l, "h", 2, &h, &s0);
         reduce_quad(l, lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1), OP_ADD);
         lower_close(l, s0, m);
         return;
     }
-    // The first pair starts the row; the loop over blocks runs outside, so that the two rows'
-    // chains interleave.
+    // Four chains, one for each row and column of a pair, so that their latencies overlap; the two of
+    // a row meet at the end.
     i64 base = (i64)op->frag2_slot * lower_frag_regs(s);
+    int part = lower_new_reg(l, "part", RC_F32, 4);
     int m0 = lower_open_unroll(l, "h", 2, &h, &s0);
-    Operand dst = lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1);
-    Operand first = lower_plus(l, opd_reg(from, base), h, 2);
-    Operand second = lower_plus(l, opd_reg(from, base + 1), h, 2);
-    EMIT(&l->b, combine, TT_F32, dst, first, second);
+    int m1 = lower_open_unroll(l, "p", 2, &p, &s1);
+    EMIT(&l->b, OP_MOV, TT_F32, lower_plus(l, lower_plus(l, opd_reg(part, 0), h, 2), p, 1),
+         lower_plus(l, lower_plus(l, opd_reg(from, base), h, 2), p, 1));
+    lower_close(l, s1, m1);
     lower_close(l, s0, m0);
     m0 = lower_open_unroll(l, "b", (int)(s->dim[1] / 8 - 1), &b, &s0);
-    int m1 = lower_open_unroll(l, "h", 2, &h, &s1);
+    m1 = lower_open_unroll(l, "h", 2, &h, &s1);
     int m2 = lower_open_unroll(l, "p", 2, &p, &s2);
-    dst = lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1);
+    Operand chain = lower_plus(l, lower_plus(l, opd_reg(part, 0), h, 2), p, 1);
     Operand x = lower_plus(l, lower_plus(l, opd_reg(from, base + 4), b, 4), h, 2);
-    EMIT(&l->b, combine, TT_F32, dst, dst, lower_plus(l, x, p, 1));
+    EMIT(&l->b, combine, TT_F32, chain, chain, lower_plus(l, x, p, 1));
     lower_close(l, s2, m2);
     lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+    m0 = lower_open_unroll(l, "h", 2, &h, &s0);
+    EMIT(&l->b, combine, TT_F32, lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1),
+         lower_plus(l, opd_reg(part, 0), h, 2), lower_plus(l, opd_reg(part, 1), h, 2));
     lower_close(l, s0, m0);
     m0 = lower_open_unroll(l, "h", 2, &h, &s0);
     reduce_quad(l, lower_plus(l, opd_reg(to, op->frag_slot * 2), h, 1), combine);

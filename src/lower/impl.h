@@ -43,6 +43,7 @@ typedef struct {               // mbarriers to initialise
 typedef struct {               // a product that was committed and not waited for
     int future, acc, a;        // fragments; a: -1 when A is a shared tile
 } InFlight;
+enum { PIN_MAX = 8 };          // row vectors written while products are in flight
 
 typedef struct {               // a cached register that holds an expression
     const Expr *e;
@@ -107,6 +108,7 @@ struct Lower {
     bool *scalar_uniform;      // the same in all threads of a role
     bool moves_registers;      // setmaxnreg is used
     VEC(InFlight) inflight;    // in order of commit
+    int written[PIN_MAX], nwritten; // row vectors written since the last commit or wait
     ThreadRange role;          // threads that run what is being lowered
     int role_id;               // named barrier of the role, -1: none yet
     int named_low, named_high; // ids taken from below (up to low) and from above (from high + 1)
@@ -210,6 +212,7 @@ void event_prime(Lower *l);                       // first arrivals of named bar
 Address event_address(Lower *l, const TileOp *op); // mbarrier of op's event and order
 void product_flush(Lower *l);                     // waits for all products in flight
 void product_wait(Lower *l, int future);
+void product_note(Lower *l, int frag);            // a row vector was written
 void product_check(Lower *l, int frag, bool write, Loc loc); // an error when a product still uses it
 
 // ---- sync.c

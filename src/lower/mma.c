@@ -224,6 +224,7 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     thread_emit0(&l->b, OP_WGMMA_FENCE, 0);
     for (int k = 0; k < p.steps; k++) emit_step(l, &p, k, !(from_zero && k == 0));
     thread_emit0(&l->b, OP_WGMMA_COMMIT, 0);
+    l->nwritten = 0;
     vec_push(l->m->arena, &l->inflight, ((InFlight){op->future, op->frag, op->a.frag}));
     if (op->future < 0) product_flush(l);
 }

@@ -94,6 +94,15 @@ Operand lower_load(Lower *l, Address a, DType t)
     ThreadOpcode op = l->tf->buffers.at[a.ref.buffer].kind == BUF_GLOBAL ? OP_LDG : OP_LDS;
     ThreadType mt = lower_memory_type(t);
     Operand raw = opd_reg(lower_new_reg(l, "raw", (RegClass)thread_type_class[mt], 1), 0);
+    // A load that only some lanes make leaves the register's old value in the others: without a new
+    // one first, the loads of unrolled rounds would wait for each other.
+    if (l->b.guard.kind != OPD_NONE) {
+        Operand outer = l->b.guard;
+        l->b.guard = (Operand){0};
+        ThreadType zero = mt == TT_B8 ? TT_B16 : mt;
+        EMIT(&l->b, OP_MOV, zero, raw, mt == TT_F32 ? opd_f32(0.0f) : opd_imm(0));
+        l->b.guard = outer;
+    }
     lower_emit_mem(l, op, mt, 1, &raw, a);
     return dtype_bytes[t] < 4 && t != DT_BOOL ? widen(l, raw, t) : raw;
 }

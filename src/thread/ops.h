@@ -89,6 +89,8 @@
     X(BAR_SYNC,      "bar.sync",      "xx",   "-",     SYNC, CTA,    10, "bar.sync %0, %1;")      \
     X(BAR_ARRIVE,    "bar.arrive",    "xx",   "-",     SYNC, CTA,    10, "bar.arrive %0, %1;")    \
     X(BAR_WARP,      "bar.warp",      "",     "-",     SYNC, WARP,   60, "bar.warp.sync 0xffffffff;") \
+    /* Nothing behind it is moved in front of it: a branch on a predicate that is never true. */   \
+    X(PIN,           "pin",           "p",    "-",     SYNC, THREAD, 10, "!")                     \
     X(WGMMA_FENCE,   "wgmma.fence",   "",     "-",     SYNC, GROUP,  80, "wgmma.fence.sync.aligned;") \
     X(WGMMA_SS,      "wgmma.ss",      "RLLp", "-",     ASYNC, GROUP, 80, "!")                     \
     X(WGMMA_RS,      "wgmma.rs",      "RrLp", "-",     ASYNC, GROUP, 80, "!")                     \
