@@ -84,7 +84,6 @@ typedef struct {
     size_t size;          // sizeof(baton_open_info)
     int device;           // number of the GPU as the driver counts, from 0
     const char *driver;   // path of the driver library; NULL: libcuda.so.1 by the loader's rules
-    int no_cache;         // not 0: neither read nor write the cache of assembled code
 } baton_open_info;
 
 // Opens the driver and retains the primary context of a device. `info` may be NULL: device 0. Takes
@@ -94,9 +93,9 @@ typedef struct {
 baton_status baton_open(const baton_open_info *info, baton_context **out);
 void baton_close(baton_context *context); // NULL is allowed
 
-// Loads a file of `baton build` (PTX with its launch plan in the head) and assembles it, or takes
-// the assembled code out of the cache ($BATON_CACHE, else $XDG_CACHE_HOME/baton, else
-// ~/.cache/baton). Takes up to half a second, a millisecond from the cache. Synchronous. The caller
+// Loads a file of `baton build` (PTX with its launch plan in the head). The driver assembles it,
+// which takes up to half a second, or finds the code in its own cache, which takes milliseconds:
+// CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE and CUDA_CACHE_DISABLE steer that. Synchronous. The caller
 // owns *out. On failure *out is NULL. The context must outlive the module.
 // Fails with BAD_FILE, NOT_ASSEMBLED, DRIVER_ERROR, BAD_ARGUMENT.
 baton_status baton_load_file(baton_context *context, const char *path, baton_module **out);
@@ -175,10 +174,7 @@ typedef struct {
     size_t size;              // sizeof(baton_times)
     double driver;            // opening the library and cuInit
     double context;           // the primary context
-    double assemble;          // PTX to machine code; 0 when it came from the cache
-    double cache;             // looking in the cache, or writing to it
-    double load;              // machine code to the device
-    int cached;               // not 0: the machine code came from the cache
+    double load;              // PTX assembled, or found in the driver's cache, and on the device
     // Task lists and the like, which a kernel may need from the host: made and uploaded by the
     // first launch of each set of sizes, then kept on the device. Of all launches so far.
     double host;              // making them

@@ -12,7 +12,6 @@
 struct baton_context {
     RtDevice *device;      // owned
     RtTimes times;         // of opening
-    bool no_cache;         // from baton_open_info
 };
 
 struct baton_module {
@@ -136,7 +135,7 @@ baton_status baton_open(const baton_open_info *info, baton_context **out)
         device->ops->close(device);
         return refuse("baton_open: out of memory");
     }
-    *c = (baton_context){device, times, mine.no_cache != 0};
+    *c = (baton_context){device, times};
     *out = c;
     return BATON_OK;
 }
@@ -236,8 +235,7 @@ static baton_status load_text(baton_context *c, const char *name, const char *te
     }
     m->plan = find_plan(a, name, text, n, &e);
     if (!m->plan) return finish(&e, e.status);
-    RtCode code = {.name = name, .ptx = text, .ptx_bytes = n, .options = m->plan->options,
-                   .no_cache = c->no_cache};
+    RtCode code = {.name = name, .ptx = text, .ptx_bytes = n};
     baton_status s = rt_load(c->device, &code, &m->code, &m->times, &e);
     if (!s) *out = m;
     return finish(&e, s);
@@ -313,8 +311,7 @@ baton_status baton_get_times(const baton_module *m, baton_times *times)
 {
     if (!m) return refuse("baton_get_times: the module is NULL");
     const RtTimes *t = &m->times;
-    baton_times mine = {.driver = t->driver, .context = t->context, .assemble = t->assemble,
-                        .cache = t->cache, .load = t->load, .cached = m->code->cached};
+    baton_times mine = {.driver = t->driver, .context = t->context, .load = t->load};
     rt_host_times(m->code->host, &mine.host, &mine.upload);
     return give_struct(times, &mine, sizeof mine, "baton_times");
 }

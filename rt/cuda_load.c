@@ -84,7 +84,7 @@ baton_status cuda_load(RtDevice *device, const RtCode *c, RtModule **out, RtTime
     CudaModule *m = ARENA_NEW(arena, CudaModule);
     m->arena = arena;
     m->base.device = device;
-    m->base.log = m->base.cache_note = "";
+    m->base.log = "";
     baton_status s = cuda_enter(d, e);
     if (!s) {
         double start = rt_now_ms();

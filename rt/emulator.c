@@ -41,7 +41,7 @@ static baton_status emulator_load(RtDevice *d, const RtCode *c, RtModule **out, 
         return rt_fail(e, BATON_UNSUPPORTED,
                        "%s has no thread IR; the emulator cannot run PTX or machine code", c->name);
     EmulatorModule *m = allocate(sizeof *m);
-    m->base = (RtModule){.device = d, .log = "", .cache_note = "the emulator needs none"};
+    m->base = (RtModule){.device = d, .log = ""};
     m->thread = c->thread;
     *out = &m->base;
     return BATON_OK;

@@ -28,9 +28,7 @@ baton_status rt_fail(RtError *e, baton_status s, const char *fmt, ...) PRINTF_LI
 typedef struct {
     double driver;         // opening libcuda.so.1 and cuInit
     double context;        // primary context of the device
-    double cache;          // cache: key, look-up, writing
-    double assemble;       // PTX to cubin in the driver
-    double load;           // cubin to the device
+    double load;           // PTX assembled, or found in the driver's cache, and on the device
     double prepare;        // plan to numbers, tensor maps; with the next two
     double host;           // host functions, for results that the module did not have yet
     double upload;         // their results to the device
@@ -81,8 +79,6 @@ typedef struct {
     const void *cubin;     // ready machine code, or NULL: it is made from the PTX
     size_t cubin_bytes;
     const ThreadModule *thread; // for the emulator; must outlive the RtModule
-    const char *options;   // Plan.options: part of the cache key; may be NULL
-    bool no_cache;         // neither read nor write the cache
 } RtCode;
 
 typedef struct {
@@ -124,9 +120,8 @@ typedef struct RtHostResult RtHostResult;
 struct RtModule {          // first member of each device's own struct
     RtDevice *device;
     RtHostCache *host;     // results of host functions; made by rt_load
-    bool cached;           // the machine code came from the cache
-    const char *log;       // what the assembler said ("" when nothing); lives with the module
-    const char *cache_note; // why the cache was not used ("" when it was); lives with the module
+    const char *log;       // what the assembler said, "" when it did not run because the driver had
+                           // the code in its cache; lives with the module
 };
 
 // ---- cuda.c: a GPU through the driver ----------------------------------------------------------
@@ -211,23 +206,5 @@ void *rt_host_address(const RtHostResult *r);
 void rt_host_release(RtModule *m, RtHostResult *r);
 // Milliseconds that all results of the module took so far, those already dropped included.
 void rt_host_times(RtHostCache *c, double *build_ms, double *upload_ms);
-
-// ---- cache.c: assembled code by content ---------------------------------------------------------
-typedef struct {
-    u64 hash[2];
-    u64 length;            // bytes of everything that was hashed
-} RtCacheKey;
-// The key of all that determines the machine code: PTX, options, driver version, baton version.
-RtCacheKey rt_cache_key(const char *ptx, size_t ptx_bytes, const char *options, int driver_version);
-// The folder: $BATON_CACHE, else $XDG_CACHE_HOME/baton, else ~/.cache/baton. NULL: none.
-char *rt_cache_dir(Arena *a);
-// Appends the stored machine code to `code` and the assembler's log to `log`. False when there is
-// no entry or a broken one; `note` then says why in the arena ("" when it simply is not there).
-bool rt_cache_get(Arena *a, const char *dir, RtCacheKey key, Buf *code, Buf *log,
-                  const char **note);
-// Stores an entry: written under a temporary name, then renamed. Returns NULL, or why it was not
-// stored (in the arena). Never an error for the caller.
-const char *rt_cache_put(Arena *a, const char *dir, RtCacheKey key, const void *code,
-                         size_t code_bytes, const char *log);
 
 #endif

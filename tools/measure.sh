@@ -1,6 +1,6 @@
 #!/bin/sh
 # measure.sh - everything that docs/measurements.md states, on a machine with a Hopper GPU:
-#   1. compile times of every kernel             4. first launch, fresh and from the cache
+#   1. compile times of every kernel             4. first launch, assembled and from the cache
 #   2. each kernel on GPU and emulator: right, and the same bits where they must be the same
 #   3. attention at the sizes of the table       5. attention against cuDNN (needs PyTorch)
 # Files go to build/measure, the table of 5 to $OUT as well when it is set. Fails when anything is wrong, never when it is slow.
@@ -13,8 +13,9 @@ say() { printf '\n==== %s\n' "$*"; }
 fail() { echo "FAILED: $*"; status=1; }
 
 make -j"$(nproc)" > "$WORK/make.log" 2>&1 || { tail -20 "$WORK/make.log"; exit 1; }
-export BATON_CACHE="$WORK/cache"
-rm -rf "$BATON_CACHE"
+export CUDA_CACHE_PATH="$PWD/$WORK/cache" # the driver's folder of assembled code
+rm -rf "$CUDA_CACHE_PATH"
+mkdir "$CUDA_CACHE_PATH"
 
 say "1. compile times, milliseconds: median of 20 processes"
 for k in kernels/*/*.co; do
@@ -58,14 +59,16 @@ for n in 4096 8192; do
     build/baton run kernels/gemm/gemm.co M=$n N=$n K=$n --device=cuda:0 || fail "gemm $n"
 done
 
-say "4. first launch in a fresh cache, then from the cache (two processes); the driver's own cache is off"
-rm -rf "$BATON_CACHE"
+say "4. first launch: with an empty cache of the driver, then with what that process left in it, twice"
+CUDA_CACHE_PATH="$PWD/$WORK/first_cache"
+rm -rf "$CUDA_CACHE_PATH"
+mkdir "$CUDA_CACHE_PATH"
 for n in 1 2 3; do
-    CUDA_CACHE_DISABLE=1 build/baton run kernels/attention/v1.co --device=cuda:0 --once --time > "$WORK/first.txt" 2>&1 ||
+    build/baton run kernels/attention/v1.co --device=cuda:0 --once --time > "$WORK/first.txt" 2>&1 ||
         { cat "$WORK/first.txt"; fail "first launch"; }
     awk -v n=$n '{ print "    " $0 }
         / ms  (driver|context)$/ { start += $1; next }
-        / ms  (in all|cache|assembler|code to the device|launch prepared|first launch)$/ { own += $1 }
+        / ms  (in all|assembled and loaded|launch prepared|first launch)$/ { own += $1 }
         END { printf "process %d: driver and context %.1f ms; from .co to the launched kernel beyond them %.1f ms\n", n, start, own }' \
         "$WORK/first.txt"
 done

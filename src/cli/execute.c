@@ -145,12 +145,46 @@ static int load(Run *r, RtError *e)
         .ptx = r->c->ptx.s,
         .ptx_bytes = r->c->ptx.n - 1,
         .thread = r->c->thread,
-        .options = r->plan->options,
-        .no_cache = r->options->no_cache,
     };
     if (rt_load(r->device, &code, &r->module, &r->times, e) != BATON_OK)
         return device_error(r, e, "loading");
     return EXIT_RIGHT;
+}
+
+// What costs a kernel speed without making it wrong is in the assembler's log: a wait behind every
+// wgmma, register counts that it did not give to the roles.
+static void warn_by_log(const Run *r)
+{
+    const char *log = r->module->log;
+    for (const char *line = log; *line;) {
+        size_t n = strcspn(line, "\n");
+        const char *text = arena_strndup(r->arena, line, n), *body = strstr(text, " : ");
+        body = body ? body + 3 : text; // "ptxas info    : (C7509) Potential ..."
+        bool slow = strstr(body, "serialized") ||
+                    (strstr(body, "setmaxnreg") && strstr(body, "ignored"));
+        const char *first = strstr(log, arena_printf(r->arena, "%s\n", body));
+        if (slow && (!first || first >= line)) // not again, where it repeats itself
+            diag_warning(r->diag, (Loc){0}, NULL, "the driver's assembler: %s", body);
+        line += n + (line[n] != 0);
+    }
+}
+
+// The driver knows the spills of a kernel also when its cache had the code and there is no log.
+static void warn_by_kernel(const Run *r)
+{
+    for (int i = 0; i < r->launch->nsteps; i++) {
+        const RtKernelLaunch *k = &r->launch->steps[i].kernel;
+        bool again = false;
+        for (int j = 0; j < i; j++) again |= r->launch->steps[j].kernel.kernel == k->kernel;
+        RtKernelInfo info;
+        RtError e;
+        if (r->launch->steps[i].kind != STEP_KERNEL || again) continue;
+        if (r->device->ops->kernel_info(r->module, k->kernel, &info, &e) || info.local_bytes <= 0)
+            continue;
+        diag_warning(r->diag, (Loc){0}, NULL,
+                     "kernel %s has too few registers: each thread spills %d bytes to memory",
+                     k->name, info.local_bytes);
+    }
 }
 
 static int launch_once(Run *r, RtError *e)
@@ -229,6 +263,8 @@ int run_execute(Run *r)
     for (int i = 0; i < r->narrays; i++) values[i] = r->array[i].value;
     if (rt_prepare(r->arena, r->module, r->plan, values, &r->launch, &r->times, &e) != BATON_OK)
         return device_error(r, &e, "preparing the launch");
+    warn_by_log(r);
+    warn_by_kernel(r);
     return run_schedules(r, &e);
 }
 

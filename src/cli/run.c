@@ -8,7 +8,7 @@
 
 enum {
     OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_OUT, OPT_SEED, OPT_DEVICE, OPT_SCHEDULE, OPT_SEEDS,
-    OPT_NO_HAZARDS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_NO_CACHE, OPT_TIME, OPT_HELP, OPT_H
+    OPT_NO_HAZARDS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_TIME, OPT_HELP, OPT_H
 };
 
 static const CliOption options[] = {
@@ -26,7 +26,6 @@ static const CliOption options[] = {
     {"--once", NULL, "launch once with nothing around it, for profilers: no check, no timing"},
     {"--warmup", "N", "GPU: untimed launches before timing; default 50"},
     {"--repeat", "N", "GPU: timed launches; default 200"},
-    {"--no-cache", NULL, "GPU: neither read nor write the cache of assembled code"},
     {"--time", NULL, "print where the time before the first launch went, to standard error"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
@@ -41,6 +40,8 @@ static void print_help(void)
              "given files, then from the contract at the head of the file (its //! lines), which also\n"
              "names default inputs and the reference to compare with.\n\n");
     cli_print_options(options, COUNT(options), &b);
+    buf_puts(&b, "\nOn a GPU the driver assembles the kernel and keeps the code in its own cache\n"
+                 "(CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE, CUDA_CACHE_DISABLE=1).\n");
     buf_puts(&b, "\nExit status: 0 right, 1 wrong result or hazard, 2 bad usage or input, 3 device "
                  "trouble.\n");
     fputs(b.s, stdout);
@@ -147,7 +148,6 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         case OPT_ONCE: o->once = true; break;
         case OPT_WARMUP: integer("--warmup", value, 0, RT_MAX_RUNS, &o->warmup, d); break;
         case OPT_REPEAT: integer("--repeat", value, 1, RT_MAX_RUNS, &o->repeat, d); break;
-        case OPT_NO_CACHE: o->no_cache = true; break;
         case OPT_TIME: o->time = true; break;
         case OPT_HELP:
         case OPT_H: o->help = true; break;
@@ -233,8 +233,7 @@ static void print_times(const Run *r)
     const struct {
         const char *name;
         double ms;
-    } row[] = {{"driver", t->driver}, {"context", t->context}, {"cache", t->cache},
-               {"assembler", t->assemble}, {"code to the device", t->load},
+    } row[] = {{"driver", t->driver}, {"context", t->context}, {"assembled and loaded", t->load},
                {"launch prepared", t->prepare},
                {"host functions, of that", t->host}, {"their upload, of that", t->upload},
                {"first launch", t->launch}};

@@ -27,7 +27,7 @@ typedef struct {             // the command line
     EmuSchedule schedule;
     bool emulator_asked;     // an option that only the emulator has
     i64 seeds, warmup, repeat;
-    bool once, time, no_cache, no_hazards, help;
+    bool once, time, no_hazards, help;
 } RunOptions;
 
 enum { RUN_GUARD = 4096, RUN_GUARD_BYTE = 0x7f }; // bytes around every array, and what they hold

@@ -99,7 +99,7 @@ typedef struct {
     VEC(PlanSymbol) symbols;
     VEC(PlanCheck) checks;
     VEC(PlanStep *) steps;
-    // what was compiled: every option that changes the program, for the cache key ("handoff=proxy")
+    // what was compiled: every option that changes the program ("handoff=proxy")
     const char *options;
 } Plan;
 

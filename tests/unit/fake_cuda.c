@@ -204,8 +204,9 @@ int cuModuleLoadDataEx(void **out, const void *code, unsigned n, const int *opti
     if (!ready && !strstr(code, ".entry ")) return 200;
     if (!ready) {
         state.assembled++;
-        write_log(state.info_log ? state.info_log : "fake info: 32 registers, 0 bytes spilled\n", 3,
-                  n, options, values);
+        const char *log = state.info_log ? state.info_log : getenv("FAKE_CUDA_LOG");
+        if (!log) log = "fake info: 32 registers, 0 bytes spilled\n";
+        write_log(log, 3, n, options, values);
     }
     *out = strdup(code);
     state.loaded++;
@@ -232,11 +233,17 @@ int cuModuleGetFunction(void **out, void *module, const char *name)
     return 500;
 }
 
+static int local_bytes(void)
+{
+    const char *text = getenv("FAKE_CUDA_LOCAL");
+    return state.local_bytes || !text ? state.local_bytes : atoi(text);
+}
+
 int cuFuncGetAttribute(int *out, int attribute, void *f)
 {
     SCRIPTED();
     (void)f;
-    *out = attribute == 4 ? 32 : attribute == 3 ? state.local_bytes : 0;
+    *out = attribute == 4 ? 32 : attribute == 3 ? local_bytes() : 0;
     return 0;
 }
 

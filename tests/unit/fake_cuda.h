@@ -32,9 +32,10 @@ typedef struct {
     int fail_code;             // ... with this code
     int fail_after;            // ... after so many calls that succeed
     int devices, major, minor, driver_version;
-    const char *info_log;      // what the assembler says when it succeeds; NULL: the usual
+    const char *info_log;      // what the assembler says when it succeeds; NULL: $FAKE_CUDA_LOG, else
+                               // the usual
     const char *error_log;     // what it says when it fails
-    int local_bytes;           // of each thread, in every kernel
+    int local_bytes;           // of each thread, in every kernel; 0: $FAKE_CUDA_LOCAL
     // The record.
     FakeLaunch launch[FAKE_LAUNCHES];
     int nlaunches;

@@ -171,7 +171,7 @@ static Plan *parse_plan(Test *t, const char *text, ExprPool *pool)
 
 static RtCode code_of(const char *text)
 {
-    return (RtCode){.name = "test.ptx", .ptx = text, .ptx_bytes = strlen(text), .options = ""};
+    return (RtCode){.name = "test.ptx", .ptx = text, .ptx_bytes = strlen(text)};
 }
 
 static bool load(Test *t, Loaded *l)
@@ -771,7 +771,8 @@ static void test_public_module(Test *t, baton_context *c, baton_module *m)
            "the device", info.name);
     baton_times times = {.size = sizeof times};
     s = baton_get_times(m, &times);
-    expect(t, !s && times.driver > 0 && times.context > 0, "the times of loading", NULL);
+    expect(t, !s && times.driver > 0 && times.context > 0 && times.load > 0,
+           "the times of loading", NULL);
 }
 
 static void test_public_launch(Test *t, baton_context *c, baton_module *m)

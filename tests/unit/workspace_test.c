@@ -94,8 +94,7 @@ static bool load(Test *t, Loaded *l)
     RtError e = {0};
     script(t, NULL, 0);
     *l = (Loaded){0};
-    RtCode code = {.name = "test.ptx", .ptx = ptx_text, .ptx_bytes = strlen(ptx_text),
-                   .no_cache = true};
+    RtCode code = {.name = "test.ptx", .ptx = ptx_text, .ptx_bytes = strlen(ptx_text)};
     baton_status s = rt_cuda_open(t->library, 0, &l->device, NULL, &e);
     if (!s) s = rt_load(l->device, &code, &l->module, NULL, &e);
     l->exprs = expr_pool_new(t->arena, intern_new(t->arena));
@@ -356,7 +355,7 @@ static void test_public(Test *t)
     script(t, NULL, 0);
     baton_context *c = NULL;
     baton_module *m = NULL;
-    baton_open_info info = {.size = sizeof info, .driver = t->library, .no_cache = 1};
+    baton_open_info info = {.size = sizeof info, .driver = t->library};
     baton_status s = baton_open(&info, &c);
     if (!s) s = baton_load_memory(c, "f.ptx", ptx_text, strlen(ptx_text), &m);
     expect(t, !s, "a file with a host step loads", baton_last_error());
