@@ -291,6 +291,16 @@ static bool uses_scalar(const Lower *l, const Expr *e)
     return false;
 }
 
+static bool sets_scalar(const Lower *l, const TileBlock *b, const Expr *var)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_SET && l->k->scalars.at[op->scalar].name == var->name) return true;
+        if (sets_scalar(l, &op->body, var) || sets_scalar(l, &op->other, var)) return true;
+    }
+    return false;
+}
+
 void lower_op_FOR(Lower *l, const TileOp *op)
 {
     if (++l->depth > LOOP_DEPTH_MAX) {
@@ -311,7 +321,8 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     lower_loop_var(l, reg, first, last == INT64_MAX ? last : last - 1);
     map_put(l->subst, op->var, (void *)(uintptr_t)lower_reg_expr(l, reg));
     Operand from = lower_index(l, lo), to = lower_index(l, hi);
-    if (hi->op == EX_VAR && uses_scalar(l, hi)) { // the bound is the value at entry
+    // The bound is the value at entry, but for a loop that its own body ends by setting the bound.
+    if (hi->op == EX_VAR && uses_scalar(l, hi) && !sets_scalar(l, &op->body, op->hi)) {
         Operand bound = opd_reg(lower_new_reg(l, "bound", RC_B32, 1), 0);
         EMIT(&l->b, OP_MOV, TT_B32, bound, to);
         to = bound;

@@ -221,7 +221,7 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     p.acc = lower_frag(l, op->frag);
     p.acc_regs = lower_frag_regs(c);
     p.acc_base = (i64)op->frag_slot * p.acc_regs;
-    thread_emit0(&l->b, OP_WGMMA_FENCE, 0);
+    thread_emit0(&l->b, OP_WGMMA_FENCE, 0); // one a product: the assembler injects what it misses
     for (int k = 0; k < p.steps; k++) emit_step(l, &p, k, !(from_zero && k == 0));
     thread_emit0(&l->b, OP_WGMMA_COMMIT, 0);
     l->nwritten = 0;
