@@ -467,6 +467,9 @@ static void outer_parallel(Resolve *r, const AstNode *s)
         r->npar = 1;
         r->at = &r->k->body;
         r->roles = 0;
+        r->loop = NULL;
+        r->loop_end = -1;
+        r->tail = true;
         par_body(r, s, 1);
         r->at = NULL;
         r->npar = 0;

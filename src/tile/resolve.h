@@ -5,6 +5,7 @@
 //   folding resolve_view.c    shapes and views                             resolve_stmt.c
 //   statements, loops resolve_copy.c    transfers and futures                        resolve_frag.c
 //   fragments, products                      resolve_event.c  events and operation futures
+//   resolve_path.c    lists, break, continue, yield, while
 //   resolve_role.c    inthreads                                resolve_call.c   device helpers
 //
 // A function is walked twice: the first walk only finds the shapes of accumulators that are
@@ -100,6 +101,13 @@ typedef struct {                // kept per shared buffer, for messages
     Symbol *pending;            // async copy into it that was not waited for
 } BufferUse;
 
+typedef struct LoopPath { // the loop around a statement
+    int end;                  // the variable that it counts up to, -1: none
+    const AstNode *condition; // of a while
+    int control, roles;       // around its body
+    bool tail;                // nothing of the kernel stands behind it
+} LoopPath;
+
 typedef struct Resolve Resolve;
 struct Resolve {
     TileModule *m;
@@ -141,6 +149,10 @@ struct Resolve {
     Map *const_params; // names of parameters that the kernel may not write
     bool is_target;    // the element being resolved is assigned to, not read
 
+    LoopPath *loop;      // innermost, or NULL
+    int loop_end;        // the variable that the next loop counts up to, -1: a plain bound
+    bool tail;           // nothing of the kernel follows the list of statements that is resolved
+    int path_statements; // that leave a list early
     const AstNode *helper; // device helper that is being inlined, or NULL
     int call_depth, call_statements;
 
@@ -213,7 +225,8 @@ void view_used(Resolve *r, const TileView *v, bool write, Loc loc); // marks par
 const char *view_text(Resolve *r, const Value *v);                  // "bf16 [128, 64]"
 
 // ---- resolve_stmt.c
-void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
+void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *rest, int nrest,
+                         bool round); // an `if`, and what follows it on the sides that go on
 void resolve_stmt(Resolve *r, const AstNode *s);
 void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v);
 void resolve_buffer_decl(Resolve *r, const AstNode *s);
@@ -225,6 +238,15 @@ Control resolve_enter_control(Resolve *r, int level, Loc loc);
 void resolve_leave_control(Resolve *r, Control c);
 Value resolve_scalar_read(Resolve *r, int scalar, Loc loc);
 void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc); // s++ or s--
+
+// ---- resolve_path.c
+void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
+void resolve_block_then(Resolve *r, const AstNode *block, const AstNode *const *rest, int nrest,
+                        bool round);
+void resolve_loop_body(Resolve *r, const AstNode *body, int end, const AstNode *condition);
+int resolve_loop_end(Resolve *r, const Expr *value, Loc loc);
+bool resolve_breaks(const AstNode *body); // the loop with this body can be left early
+void resolve_while(Resolve *r, const AstNode *s);
 
 // ---- resolve_copy.c
 void resolve_copy(Resolve *r, const AstNode *s);

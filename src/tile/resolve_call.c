@@ -331,6 +331,10 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
     Inline c = {.fn = fn, .returns = returns, .type = returns ? (DType)fn->type->dtype : DT_S32,
                 .scalar = -1, .value = value_none(), .statements = &r->call_statements};
     const AstNode *outer = r->helper;
+    LoopPath *loop = r->loop;
+    bool tail = r->tail;
+    r->loop = NULL;
+    r->tail = false;
     if (!r->call_depth++) r->call_statements = 0;
     int mark = scope_push(r), errors = diag_errors(r->diag);
     if (bind_arguments(r, e, fn, caller, callee)) {
@@ -343,6 +347,8 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
     scope_pop(r, mark);
     r->names = caller;
     r->call_depth--;
+    r->loop = loop;
+    r->tail = tail;
     if (!returns || diag_errors(r->diag) != errors) return value_none();
     if (!always_returns(fn->body)) {
         resolve_error(r, fn->loc, NULL, "'%s' can end without a return", fn->name);

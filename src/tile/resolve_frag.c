@@ -251,9 +251,15 @@ void resolve_apply(Resolve *r, const AstNode *s)
         apply_var(r, s->list.at[1], o->var2, r->k->frags.at[v.frag].dim[1]);
     }
     TileBlock *saved = r->at;
+    LoopPath *loop = r->loop;
+    bool tail = r->tail;
+    r->loop = NULL;
+    r->tail = false;
     r->at = &o->body;
     resolve_block(r, s->body);
     r->at = saved;
+    r->loop = loop;
+    r->tail = tail;
     r->in_apply = false;
     scope_pop(r, mark);
 }

@@ -220,12 +220,15 @@ static void role_body(Resolve *r, const AstNode *s, int lo, int hi)
     int outer_lo = r->role_lo, outer_hi = r->role_hi, start = r->serial, mark = scope_push(r);
     bool all = r->roles ? lo == outer_lo && hi == outer_hi : hi - lo == block_threads(r);
     bind_constants(r, lo, hi);
+    bool tail = r->tail;
+    if (!(s->flags & AST_F_ASYNC) && !r->roles) r->tail = false; // a barrier follows
     r->at = &o->body;
     r->role_lo = lo;
     r->role_hi = hi;
     r->roles++;
     resolve_block(r, s->body);
     r->roles--;
+    r->tail = tail;
     r->role_lo = outer_lo;
     r->role_hi = outer_hi;
     r->at = saved;

@@ -495,11 +495,16 @@ static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, 
                       const Expr *hi, const Expr *step)
 {
     resolve_enter_control(r, MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi)), at->loc);
+    if (r->loop_end >= 0) {
+        Value n = value_index(r, hi, DT_S32);
+        resolve_set(r, r->loop_end, value_tree(r, &n, loc), loc);
+    }
     TileOp *o = resolve_emit(r, TOP_FOR, at->loc);
     o->var = resolve_var(r, name);
     o->lo = lo;
-    o->hi = hi;
+    o->hi = r->loop_end >= 0 ? expr_var(r->x, r->k->scalars.at[r->loop_end].name) : hi;
     o->step = step;
+    r->loop_end = -1;
     i64 least, most, unused;
     expr_range(r->x, lo, &least, &unused);
     expr_range(r->x, hi, &unused, &most);
@@ -610,13 +615,16 @@ static void foreach_statement(Resolve *r, const AstNode *s)
     Control outer = {r->control, r->guards, r->control_loc};
     int mark = scope_push(r);
     r->loop_depth++;
-    bool ok = true;
+    bool ok = true, one = s->list.n == 1 && s->list.at[0]->list.n <= 1;
+    one = one || (s->list.n == 1 && s->list.at[0]->kind == AST_RANGE);
+    int end = one && resolve_breaks(s->body) ? resolve_loop_end(r, NULL, s->loc) : -1;
+    r->loop_end = end;
     for (int i = 0; i < s->list.n && ok; i++) {
         const AstNode *item = s->list.at[i];
         ok = item->kind == AST_WITHIN ? open_within(r, s, item)
                                       : item->kind == AST_RANGE && open_range(r, s, item);
     }
-    if (ok) resolve_block(r, s->body);
+    if (ok) resolve_loop_body(r, s->body, end, NULL);
     r->loop_depth--;
     scope_pop(r, mark);
     r->at = saved;
@@ -676,11 +684,13 @@ static void check_branches(Resolve *r, const AstNode *s, int n, const bool *befo
         resolve_error(r, s->loc, "wait for it before the branch, or on both sides",
                       "'%s' is waited for on one side of this branch only", f->name);
         f->waited = true;
+        product_done(r, f);
     }
 }
 
 // A condition that is decided on the device. Both sides start from the same futures.
-static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
+static void device_if(Resolve *r, const AstNode *s, const TExpr *cond, const AstNode *const *rest,
+                      int nrest, bool round)
 {
     TileOp *o = resolve_emit(r, TOP_IF, s->loc);
     o->cond = cond;
@@ -691,12 +701,17 @@ static void device_if(Resolve *r, const AstNode *s, const TExpr *cond)
     waited_futures(r, before);
     Control outer = resolve_enter_control(r, resolve_tree_level(r, cond), s->loc);
     r->guards++;
+    int flying = r->products.n;
+    Symbol **product = ARENA_ARRAY(r->arena, Symbol *, flying + 1);
+    for (int i = 0; i < flying; i++) product[i] = r->products.at[i];
     r->at = &o->body;
-    resolve_block(r, s->body);
+    resolve_block_then(r, s->body, rest, nrest, round);
     waited_futures(r, left);
     for (int i = 0; i < n; i++) r->symbols.at[i]->waited = before[i];
+    r->products.n = 0;
+    for (int i = 0; i < flying; i++) vec_push(r->arena, &r->products, product[i]);
     r->at = &o->other;
-    if (s->alt) resolve_stmt(r, s->alt);
+    if (s->alt || nrest || round) resolve_block_then(r, s->alt, rest, nrest, round);
     check_branches(r, s, n, before, left);
     resolve_leave_control(r, outer);
     r->at = saved;
@@ -734,7 +749,8 @@ static void host_if(Resolve *r, const AstNode *s, const Expr *cond)
 }
 
 // if (c) S else T: decided now when c is constant.
-static void branch(Resolve *r, const AstNode *s)
+void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *rest, int nrest,
+                         bool round)
 {
     const Expr *index;
     i64 n;
@@ -744,19 +760,16 @@ static void branch(Resolve *r, const AstNode *s)
         TileBlock *saved = r->at, unused = {0};
         if (saved) r->at = &unused;
         resolve_block(r, s->body);
-        if (s->alt) resolve_stmt(r, s->alt);
+        resolve_block_then(r, s->alt, rest, nrest, false);
         r->at = saved;
         return;
     }
     if (index && expr_is_const(index, &n)) {
-        if (n)
-            resolve_block(r, s->body);
-        else if (s->alt)
-            resolve_stmt(r, s->alt);
+        resolve_block_then(r, n ? s->body : s->alt, rest, nrest, round);
         return;
     }
     if (r->at)
-        device_if(r, s, cond);
+        device_if(r, s, cond, rest, nrest, round);
     else
         host_if(r, s, index);
 }
@@ -819,10 +832,6 @@ static const char *later_statement(const AstNode *s)
     switch (s->kind) {
     case AST_SWAP: return "swap";
     case AST_ROTATE: return "rotate";
-    case AST_WHILE: return "while";
-    case AST_BREAK: return "break";
-    case AST_CONTINUE: return "continue";
-    case AST_YIELD: return "yield";
     case AST_PRINT: return "print";
     case AST_ASM: return "asm";
     case AST_CPP: return "__cpp__";
@@ -867,27 +876,19 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_COPY: resolve_frag_copy(r, s); break;
     case AST_WAIT: resolve_wait(r, s); break;
     case AST_EVENT_DECL: resolve_event_decl(r, s); break;
+    case AST_WHILE: resolve_while(r, s); break;
     case AST_TRIGGER: resolve_trigger(r, s); break;
     case AST_INTHREADS: resolve_inthreads(r, s); break;
     case AST_PARALLEL: resolve_parallel(r, s); break;
     case AST_WITH: with_statement(r, s); break;
     case AST_FOREACH: foreach_statement(r, s); break;
-    case AST_IF: branch(r, s); break;
+    case AST_IF: resolve_branch_then(r, s, NULL, 0, false); break;
+    case AST_BREAK:
+    case AST_CONTINUE:
+    case AST_YIELD: resolve_block(r, s); break;
     case AST_SYNC: sync_statement(r, s); break;
     case AST_RETURN: return_statement(r, s); break;
     case AST_ASSERT: assertion(r, s); break;
     default: resolve_error(r, s->loc, NULL, "this cannot stand here");
     }
-}
-
-// A block, or one statement in its place, in a scope of its own.
-void resolve_block(Resolve *r, const AstNode *block)
-{
-    if (!block) return;
-    int mark = scope_push(r);
-    if (block->kind == AST_BLOCK)
-        for (int i = 0; i < block->list.n; i++) resolve_stmt(r, block->list.at[i]);
-    else
-        resolve_stmt(r, block);
-    scope_pop(r, mark);
 }
