@@ -140,6 +140,7 @@ struct Resolve {
     int serial;                // operations emitted so far
     Map *last_set;             // '%' names -> serial of the last operation that set them
     int roles, role_lo, role_hi; // enclosing inthreads; threads of the innermost one
+    int role_parts;              // those of them that are one of several roles with one body
 
     ParLevel par[RESOLVE_MAX_PAR];
     int npar;
@@ -279,6 +280,7 @@ const char *resolve_c_builtin(const Resolve *r, const char *name); // or NULL
 
 // ---- resolve_role.c
 void resolve_inthreads(Resolve *r, const AstNode *s);
+bool resolve_role_branch(Resolve *r, const AstNode *s, const Expr *cond); // an `if` that is two roles
 bool resolve_whole_groups(Resolve *r, Loc loc, const char *what); // the role is whole warpgroups
 
 // ---- from_ast.c

@@ -251,11 +251,48 @@ static void role_bodies(Resolve *r, const AstNode *s, const bool *holds)
         while (hi[n] < threads && holds[hi[n]]) hi[n]++;
         n++;
     }
-    if (!n)
+    // One of several roles that were made of one body may have no part in it.
+    if (!n && !r->role_parts)
         resolve_error(r, s->cond->loc, NULL, "no thread of the block%s satisfies this condition",
                       r->roles ? " that gets here" : "");
-    int errors = diag_errors(r->diag);
+    int errors = diag_errors(r->diag), parts = r->role_parts;
+    r->role_parts += n > 1;
     for (int i = 0; i < n && diag_errors(r->diag) == errors; i++) role_body(r, s, lo[i], hi[i]);
+    r->role_parts = parts;
+}
+
+// Events and roles inside: it matters who executes it.
+static bool has_participants(const AstNode *n)
+{
+    if (!n) return false;
+    if (n->kind == AST_TRIGGER || n->kind == AST_WAIT || n->kind == AST_INTHREADS) return true;
+    if (has_participants(n->body) || has_participants(n->alt)) return true;
+    for (int i = 0; n->kind == AST_BLOCK && i < n->list.n; i++)
+        if (has_participants(n->list.at[i])) return true;
+    return false;
+}
+
+// if (c) S else T on nothing but the thread's place: two roles, so that triggers count who executes
+// them. Returns false when it is an ordinary branch.
+bool resolve_role_branch(Resolve *r, const AstNode *s, const Expr *cond)
+{
+    if (r->in_apply || r->npar < 2 || !cond || !uses_parallel(r, cond) || !only_parallel(r, cond))
+        return false;
+    if (!has_participants(s->body) && !has_participants(s->alt)) return false;
+    AstNode side = *s;
+    side.flags = AST_F_ASYNC; // no barrier behind it
+    for (int no = 0; no < 2; no++) {
+        bool holds[RESOLVE_MAX_THREADS] = {0}, any = false;
+        if (!(side.body = no ? s->alt : s->body)) continue;
+        if (!find_threads(r, s, cond, holds)) return true;
+        for (int tid = 0; tid < block_threads(r); tid++) {
+            bool here = !r->roles || (tid >= r->role_lo && tid < r->role_hi);
+            holds[tid] = here && holds[tid] == !no;
+            any |= holds[tid];
+        }
+        if (any) role_bodies(r, &side, holds);
+    }
+    return true;
 }
 
 // inthreads[.async] (condition) S: without .async all threads of the block meet behind it.

@@ -768,6 +768,7 @@ void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *res
         resolve_block_then(r, n ? s->body : s->alt, rest, nrest, round);
         return;
     }
+    if (r->at && !nrest && !round && resolve_role_branch(r, s, index)) return;
     if (r->at)
         device_if(r, s, cond, rest, nrest, round);
     else
