@@ -518,6 +518,7 @@ static void walk(Resolve *r, const AstNode *fn)
     r->mutables = map_new(r->arena);
     r->var_level = map_new(r->arena);
     r->last_set = map_new(r->arena);
+    r->made_of = map_new(r->arena);
     r->const_params = map_new(r->arena);
     if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))
         resolve_unsupported(r, fn->type->loc, "functions that return a value");

@@ -138,6 +138,7 @@ struct Resolve {
     VEC(EventUse) event_uses;  // per event of the kernel
     VEC(Symbol *) products;    // asynchronous ones that were not waited for, in order of issue
     int serial;                // operations emitted so far
+    Map *made_of;              // '%' names that are set once -> the expression
     Map *last_set;             // '%' names -> serial of the last operation that set them
     int roles, role_lo, role_hi; // enclosing inthreads; threads of the innermost one
     int role_parts;              // those of them that are one of several roles with one body

@@ -151,6 +151,20 @@ static bool event_order(Resolve *r, const AstNode *e, EventRef *out)
     return false;
 }
 
+// An order that was taken modulo the slots always names generation 0. A name keeps how it was made.
+static bool order_runs_on(Resolve *r, const Expr *order, const TileEvent *e, const char *name, Loc loc)
+{
+    const Expr *made = order->op == EX_VAR ? map_get(r->made_of, order->name) : order;
+    i64 n;
+    if (!made || made->op != EX_MOD || e->slots < 2 || !expr_is_const(made->b, &n) || e->slots % n)
+        return true;
+    resolve_error(r, loc, arena_printf(r->arena, "pass the running order, `%s.at(n)`; buffers take n %% %d",
+                                       name, e->slots),
+                  "the order of '%s' is taken modulo %lld, which loses its generation", name,
+                  (long long)n);
+    return false;
+}
+
 // e of a scalar event, e.at(order) of a ring.
 static bool event_ref(Resolve *r, const AstNode *ref, const Symbol *s, EventRef *out)
 {
@@ -178,7 +192,8 @@ static bool event_ref(Resolve *r, const AstNode *ref, const Symbol *s, EventRef 
         resolve_error(r, ref->loc, NULL, "`.at` of a one-dimensional event array takes one order");
         return false;
     }
-    return event_order(r, ref->list.at[0], out);
+    if (!event_order(r, ref->list.at[0], out)) return false;
+    return order_runs_on(r, out->order, e, s->name, ref->list.at[0]->loc);
 }
 
 // The event that a reference names, or NULL.

@@ -207,6 +207,7 @@ void resolve_keep_range(Resolve *r, int scalar, const Expr *e)
 {
     const TileScalar *s = &r->k->scalars.at[scalar];
     i64 lo, hi;
+    map_put(r->made_of, s->name, (void *)(uintptr_t)e);
     if (expr_range(r->x, e, &lo, &hi) && fits(s->type, lo, hi))
         expr_set_range(r->x, s->name, lo, hi);
 }
