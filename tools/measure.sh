@@ -50,6 +50,8 @@ compare kernels/gemm/gemm.co c M=512 N=512 K=512
 compare kernels/attention/v1.co o
 compare kernels/attention/v1.co o B=2 H=2 S=257
 compare kernels/attention/v1.co o B=1 H=1 S=1
+compare kernels/attention/v2.co o B=1 H=2 S=640
+compare kernels/attention/v4.co o B=1 H=2 S=640
 
 say "3. larger sizes, checked against fp64"
 for s in 4096 8192 16384; do
@@ -75,7 +77,9 @@ done
 
 say "5. attention against cuDNN"
 if python3 -c 'import torch' 2> /dev/null; then
-    python3 tools/bench_attention.py || fail "bench"
+    for v in v1 v2 v4; do
+        python3 tools/bench_attention.py --kernel kernels/attention/$v.co || fail "bench $v"
+    done
 else
     echo "PyTorch is not installed here; skipped"
 fi
