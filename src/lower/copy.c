@@ -1,6 +1,6 @@
 // copy.c - tile copies between global and shared memory: by cp.async, through registers, or by the
-// TMA unit. A copy that does not depend on a group or thread variable is done once, by all threads of
-// the block or role; one that depends on the warpgroup, by each warpgroup for itself.
+// TMA unit. A copy that does not depend on a group or thread variable is done once, by all threads
+// of the block or role; one that depends on the warpgroup, by each warpgroup for itself.
 //
 // Elements of the view that lie beyond its limits read as zero and are not written.
 #include "impl.h"
@@ -18,6 +18,7 @@ typedef struct {
     bool group;          // each warpgroup copies its own tile
 } Copy;
 
+// Does the place of a view depend on a variable of this parallel level?
 static bool views_depend(const Lower *l, const TileView *v, TileLevel level)
 {
     for (int i = 0; i < l->par_vars[level].n; i++) {
@@ -29,6 +30,8 @@ static bool views_depend(const Lower *l, const TileView *v, TileLevel level)
     return false;
 }
 
+// Fills *c from the operation: which side is shared, the tile's extents, who takes part. False
+// after an error. One side is shared and the other global; the tile's extents are constants.
 static bool copy_shape(Lower *l, const TileOp *op, Copy *c)
 {
     const TileBuffer *d = &l->k->buffers.at[op->dst.buffer], *s = &l->k->buffers.at[op->src.buffer];
@@ -68,7 +71,7 @@ static bool copy_shape(Lower *l, const TileOp *op, Copy *c)
     return true;
 }
 
-// ---- thread by thread ----------------------------------------------------------------------------
+// ---- thread by thread ---------------------------------------------------------------------------
 
 // Widest access, in bytes, that fits the global rows' alignment, the shared rows, and (exact) no
 // edge that falls inside it.
@@ -85,13 +88,16 @@ static int widest(Lower *l, const Copy *c, const int *widths, int n, bool exact)
                               expr_pow2_divisor(l->x, c->global->origin[last]));
     for (int i = 0; contiguous && i < n; i++) {
         int w = widths[i];
-        if (w < c->elem || align % w || shared_row % w || start % w || c->cols * c->elem % w) continue;
+        if (w < c->elem || align % w || shared_row % w || start % w) continue;
+        if (c->cols * c->elem % w) continue;
         if (exact && edge % w) continue;
         return w;
     }
     return 0;
 }
 
+// Units are dealt out so that neighbouring threads take neighbouring units: their global accesses
+// fall into the same sectors.
 typedef struct {                 // one pass over the tile: thread t handles unit t + pass * threads
     ThreadBlock *saved;
     int mark;
@@ -100,6 +106,8 @@ typedef struct {                 // one pass over the tile: thread t handles uni
     Operand live;                // predicate: the unit is in the tile; OPD_NONE: always
 } Pass;
 
+// `unit`: elements of one access; it divides the tile's columns. A last pass that is not full is
+// cut off by p->live.
 static void open_pass(Lower *l, const Copy *c, int unit, Pass *p)
 {
     i64 per_row = c->cols / unit, total = c->rows * per_row;
@@ -125,8 +133,8 @@ static void open_pass(Lower *l, const Copy *c, int unit, Pass *p)
     if (total % c->threads) p->live = lower_compare(l, CMP_LT, index, lower_const(l, total));
 }
 
-// Only what touches memory stands under a guard. Predicates and addresses are computed in all lanes:
-// written under a guard they would keep old values in the others.
+// Only what touches memory stands under a guard. Predicates and addresses are computed in all
+// lanes: written under a guard they would keep old values in the others.
 static void guard_with(Lower *l, Operand p)
 {
     if (p.kind != OPD_NONE) l->b.guard = p;
@@ -138,6 +146,7 @@ static void close_pass(Lower *l, Pass *p)
     lower_close(l, p->saved, p->mark);
 }
 
+// Either predicate may be absent (OPD_NONE: always true).
 static Operand both(Lower *l, Operand a, Operand b)
 {
     if (a.kind == OPD_NONE) return b;
@@ -145,7 +154,9 @@ static Operand both(Lower *l, Operand a, Operand b)
     return opd_reg(lower_and(l, a, b), 0);
 }
 
-// Bytes of a chunk of `bytes` at p->at that lie inside the global view, as an operand of cp.async.
+// Bytes of a chunk of `bytes` at p->at that lie inside the global view, as an operand of cp.async,
+// which fills the rest of the chunk with zeros. With 0 bytes the address is not read, so it may lie
+// outside the tensor.
 static Operand valid_bytes(Lower *l, const Copy *c, const Pass *p, int bytes)
 {
     const TileView *v = c->global;
@@ -171,6 +182,7 @@ static Operand valid_bytes(Lower *l, const Copy *c, const Pass *p, int bytes)
     return d;
 }
 
+// Global to shared by cp.async, `bytes` (4, 8, 16) at a time; not waited for here (sync.c does).
 static void copy_in_async(Lower *l, const Copy *c, int bytes)
 {
     Pass p;
@@ -178,13 +190,16 @@ static void copy_in_async(Lower *l, const Copy *c, int bytes)
     Operand size = valid_bytes(l, c, &p, bytes);
     Address dst = lower_address(l, c->shared, p.at), src = lower_address(l, c->global, p.at);
     guard_with(l, p.live);
-    ThreadOp *op = EMIT(&l->b, OP_CPASYNC, TT_NONE, dst.base, dst.offset, src.base, src.offset, size);
+    ThreadOp *op = EMIT(&l->b, OP_CPASYNC, TT_NONE, dst.base, dst.offset, src.base, src.offset,
+                        size);
     op->n = (u16)bytes;
     thread_mem(&l->b, op, dst.ref);
     thread_mem(&l->b, op, src.ref);
     close_pass(l, &p);
 }
 
+// Global to shared one element at a time: for rows that no wider access fits. Lanes outside the
+// view store the zero that the register was set to.
 static void copy_in_registers(Lower *l, const Copy *c)
 {
     Pass p;
@@ -205,6 +220,8 @@ static void copy_in_registers(Lower *l, const Copy *c)
     close_pass(l, &p);
 }
 
+// Shared to global. Elements outside the view are not written; `bytes` was chosen so that no access
+// straddles the edge.
 static void copy_out(Lower *l, const Copy *c, int bytes)
 {
     Pass p;
@@ -223,7 +240,7 @@ static void copy_out(Lower *l, const Copy *c, int bytes)
     close_pass(l, &p);
 }
 
-// ---- by the TMA unit -------------------------------------------------------------------------------
+// ---- by the TMA unit ----------------------------------------------------------------------------
 
 static const Expr *var_to_zero(void *ctx, const Expr *var)
 {
@@ -257,6 +274,9 @@ static void tma_require(Lower *l, const Expr *cond)
 }
 
 // What a tensor map asks of dimension d of a tensor: an extent above 0, a stride of 16-byte units.
+// The extents are above 0 by the first rule (a map of extent 0 cannot be made), and the strides of
+// all dimensions but the innermost are multiples of 16 bytes by the second: of all rules of a
+// tensor map these are the ones that sizes known only at launch can break.
 static const Expr *tma_extent_rule(Lower *l, const TileBuffer *t, int d)
 {
     return expr_bin(l->x, EX_LT, lower_const(l, 0), t->dim[d]);
@@ -271,7 +291,8 @@ static const Expr *tma_stride_rule(Lower *l, const TileBuffer *t, int d)
 }
 
 // The tensor map of a box of `rows` x `cols` in the view's two kept dimensions; returns the kernel
-// parameter, or -1 after an error.
+// parameter, or -1 after an error. Dimensions of a map run from the innermost outwards, the reverse
+// of the tensor's. A box has at most 256 elements in each; tma_boxes cuts tiles to that.
 static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
 {
     const TileView *v = c->global;
@@ -304,7 +325,11 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
     return lower_param(l, name, PARAM_TMAP, (PlanArg){.kind = ARG_TMAP, .index = index});
 }
 
-// Why the TMA unit cannot take this tile whatever the sizes are; NULL: it can.
+// Why the TMA unit cannot take this tile whatever the sizes are; NULL: it can. The innermost start
+// coordinate and the box's rows must be multiples of 16 bytes: a start that is not kills the launch
+// with "illegal instruction", which no check at run time would turn into a message. The unit fills
+// with zeros beyond the tensor's own extents only, so a view that ends earlier must be proved
+// whole.
 static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
 {
     const TileView *v = c->global;
@@ -318,25 +343,27 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
         return "not supported yet: a TMA tile for each warpgroup";
     }
     if (t->rank > TMA_MAX_RANK || last != t->rank - 1)
-        return arena_printf(a, "a TMA tile needs a tensor of rank 1 to 5 and keeps its last dimension; %s "
-                               "has rank %d", t->name, t->rank);
+        return arena_printf(a, "a TMA tile needs a tensor of rank 1 to 5 and keeps its last "
+                               "dimension; %s has rank %d", t->name, t->rank);
     if (width % 16 || expr_pow2_divisor(l->x, v->origin[last]) * c->elem % 16)
-        return arena_printf(a, "a TMA tile starts and ends at multiples of 16 bytes in the last dimension; "
-                               "this one is %lld elements of %d bytes wide", (long long)c->cols, c->elem);
+        return arena_printf(a, "a TMA tile starts and ends at multiples of 16 bytes in the last "
+                               "dimension; this one is %lld elements of %d bytes wide",
+                            (long long)c->cols, c->elem);
     for (int d = 0; d < t->rank; d++) {
         if (v->limit[d] == t->dim[d]) continue;
         i64 lo, hi;
-        expr_range(l->x, expr_sub(l->x, v->limit[d], expr_add(l->x, v->origin[d], v->extent[d])), &lo, &hi);
+        expr_range(l->x, expr_sub(l->x, v->limit[d], expr_add(l->x, v->origin[d], v->extent[d])),
+                   &lo, &hi);
         if (lo >= 0) continue;
-        return arena_printf(a, "not supported yet: a TMA tile that may run over the edge of a part of %s",
-                            t->name);
+        return arena_printf(a, "not supported yet: a TMA tile that may run over the edge of a "
+                               "part of %s", t->name);
     }
     const SmemLayoutInfo *y = &smem_layout[s->layout];
     bool whole = c->shared->rank == s->rank && c->cols == s->dim[s->rank - 1]->value;
     if (!y->span && (c->cols > 256 || !whole)) {
         *hint = "swizzle it (.swiz<128>)";
-        return arena_printf(a, "an unswizzled TMA tile is a whole shared tile of at most 256 columns; this "
-                               "one has %lld", (long long)c->cols);
+        return arena_printf(a, "an unswizzled TMA tile is a whole shared tile of at most 256 "
+                               "columns; this one has %lld", (long long)c->cols);
     }
     *hint = NULL;
     if (y->span && width > y->span && width % y->span)
@@ -345,7 +372,10 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
     return NULL;
 }
 
-// Issues the boxes of a tile: one per swizzle-wide block of columns and 256 rows.
+// Issues the boxes of a tile: one per swizzle-wide block of columns and 256 rows. A box of a
+// swizzled map may not be wider than the span (32, 64 or 128 bytes), which is why a wide tile lies
+// in shared memory as blocks of columns behind each other. `mbar`: the barrier that a load's bytes
+// are counted on; NULL: a store.
 static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
 {
     const TileBuffer *t = &l->k->buffers.at[c->global->buffer];
@@ -391,10 +421,13 @@ static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
     }
 }
 
-// A barrier of one slot for a load, with its phase register; made once per load or future.
+// A barrier of one slot for a load, with its phase register; made once per load or future. One
+// arrival: that of the thread which issues and announces the bytes. The first wait asks for phase
+// 0.
 static void make_mbar(Lower *l, const char *name, int *buffer, int *phase)
 {
-    ThreadBuffer b = {.name = intern_printf(l->m->names, "%s_full", name), .kind = BUF_MBAR, .rank = 1};
+    ThreadBuffer b = {.name = intern_printf(l->m->names, "%s_full", name),
+                      .kind = BUF_MBAR, .rank = 1};
     b.dim[0] = lower_const(l, 1);
     *buffer = thread_add_buffer(&l->b, b);
     vec_push(l->m->arena, &l->mbars, ((MbarInit){*buffer, 1, 1}));
@@ -404,6 +437,9 @@ static void make_mbar(Lower *l, const char *name, int *buffer, int *phase)
     lower_leave_prologue(l, mark);
 }
 
+// All threads wait; each keeps the parity of its next wait in a register of its own. A waiter must
+// not fall two phases behind, since parity could not tell them apart: sync.c keeps the next load
+// from starting before all have passed.
 void lower_wait_mbar(Lower *l, int buffer, int phase)
 {
     Address a = lower_mbar_address(l, buffer);
@@ -412,8 +448,8 @@ void lower_wait_mbar(Lower *l, int buffer, int phase)
     EMIT(&l->b, OP_XOR, TT_B32, opd_reg(phase, 0), opd_reg(phase, 0), opd_imm(1));
 }
 
-// What one thread does for its role stands in a branch of its own: predicated, each coordinate would
-// take a register of every thread and a conversion to a uniform one.
+// What one thread does for its role stands in a branch of its own: predicated, each coordinate
+// would take a register of every thread and a conversion to a uniform one.
 typedef struct {
     ThreadBlock *saved;
     int mark;
@@ -435,13 +471,17 @@ static void event_load(Lower *l, const Copy *c)
     Leader leader = open_leader(l);
     Address a = event_address(l, c->op);
     if (c->op->imm) {
-        ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset, opd_imm(c->op->imm));
+        ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset,
+                           opd_imm(c->op->imm));
         thread_mem(&l->b, x, a.ref);
     }
     tma_boxes(l, c, &a);
     close_leader(l, &leader);
 }
 
+// The announced bytes are those of the whole tile, also where it runs over the tensor's edge: the
+// unit counts the zeros that it fills in. They are announced before the copy is issued, by the same
+// thread.
 static void tma_load(Lower *l, const Copy *c)
 {
     int buffer, phase, f = c->op->future;
@@ -467,6 +507,9 @@ static void tma_load(Lower *l, const Copy *c)
     l->pending_phase[c->shared->buffer] = phase;
 }
 
+// Waits here until the unit has read the tile (not until it is written): the tile may then be
+// overwritten, and the kernel's end waits for the rest. The block's barrier and the proxy fence
+// before it, which make all threads' stores visible to the unit, come from sync.c.
 static void tma_store(Lower *l, const Copy *c)
 {
     Leader leader = open_leader(l);
@@ -476,8 +519,8 @@ static void tma_store(Lower *l, const Copy *c)
     close_leader(l, &leader);
 }
 
-// The TMA unit takes what the source gives it (tma.*), and a dma.copy into a swizzled tile for which
-// all its rules are proved: no thread then computes addresses or waits for its own loads.
+// The TMA unit takes what the source gives it (tma.*), and a dma.copy into a swizzled tile for
+// which all its rules are proved: no thread then computes addresses or waits for its own loads.
 static bool choose_tma(Lower *l, const TileOp *op)
 {
     if (l->plain) return false;
@@ -486,7 +529,8 @@ static bool choose_tma(Lower *l, const TileOp *op)
     Copy c;
     const char *hint;
     if (d->kind != TB_SHARED || s->kind != TB_GLOBAL || !smem_layout[d->layout].span) return false;
-    if (l->failed || op->future >= 0 || !copy_shape(l, op, &c) || tma_refusal(l, &c, &hint)) return false;
+    if (l->failed || op->future >= 0) return false;
+    if (!copy_shape(l, op, &c) || tma_refusal(l, &c, &hint)) return false;
     for (int i = 0; i < s->rank; i++) {
         if (!tma_proved(l, tma_extent_rule(l, s, i))) return false;
         if (i + 1 < s->rank && !tma_proved(l, tma_stride_rule(l, s, i))) return false;
@@ -494,6 +538,7 @@ static bool choose_tma(Lower *l, const TileOp *op)
     return true;
 }
 
+// Bytes of one access. cp.async knows 4, 8 and 16 only.
 static const int async_widths[] = {16, 8, 4}, store_widths[] = {16, 8, 4, 2, 1};
 
 static CopyCarrier choose_carrier(Lower *l, const TileOp *op)
@@ -501,9 +546,12 @@ static CopyCarrier choose_carrier(Lower *l, const TileOp *op)
     Copy c;
     if (choose_tma(l, op)) return CARRY_TMA;
     if (l->failed || !copy_shape(l, op, &c) || c.shared != &op->dst) return CARRY_REGISTERS;
-    return widest(l, &c, async_widths, COUNT(async_widths), false) ? CARRY_CP_ASYNC : CARRY_REGISTERS;
+    int w = widest(l, &c, async_widths, COUNT(async_widths), false);
+    return w ? CARRY_CP_ASYNC : CARRY_REGISTERS;
 }
 
+// Decided once per copy and remembered: the barrier analysis and the emission must agree, and
+// asking again after the tables have grown might answer otherwise.
 CopyCarrier lower_carrier(Lower *l, const TileOp *op)
 {
     void *known = map_get(l->carrier, op);
@@ -549,7 +597,7 @@ void lower_op_WAIT(Lower *l, const TileOp *op)
         product_wait(l, f);
         return;
     }
-    // A future without a barrier was carried by cp.async or registers; the barrier of the block that
-    // stands before the first reader waits for it (sync.c).
+    // A future without a barrier was carried by cp.async or registers; the barrier of the block
+    // that stands before the first reader waits for it (sync.c).
     if (l->future_mbar[f] >= 0) lower_wait_mbar(l, l->future_mbar[f], l->future_phase[f]);
 }

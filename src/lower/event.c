@@ -1,20 +1,22 @@
 // event.c - events, roles and asynchronous products.
 //
-// An event becomes a ring of mbarriers. Generation g of a slot is the phase g of its barrier, so a wait
-// for order n asks for parity (n / slots) & 1, turned over for an event that starts ready. Arrivals are
-// counted from the program, never written by hand: one by the bytes of the copies bound to the event, or
-// one per warp that triggers it (a lane, after the warp has converged), or one per thread where a role is
-// no whole number of warps.
+// An event becomes a ring of mbarriers. Generation g of a slot is the phase g of its barrier, so a
+// wait for order n asks for parity (n / slots) & 1, turned over for an event that starts ready.
+// Arrivals are counted from the program, never written by hand: one by the bytes of the copies
+// bound to the event, or one per warp that triggers it (a lane, after the warp has converged), or
+// one per thread where a role is no whole number of warps.
 //
-// A scalar event that starts ready, and that whole warps trigger and other whole warps wait for, becomes
-// a named barrier: a wait is bar.sync, a trigger bar.arrive, and the triggering threads arrive once at the
-// start for the generation that is ready.
+// A scalar event that starts ready, and that whole warps trigger and other whole warps wait for,
+// becomes a named barrier: a wait is bar.sync, a trigger bar.arrive, and the triggering threads
+// arrive once at the start for the generation that is ready.
 #include "impl.h"
 
 enum { NAMED_BARRIERS = 15 }; // ids 1..15; roles take them from below, events from above
 
 // ---- what the program does with events ---------------------------------------------------------
 
+// Adds the current role to a set, once. Overlap in part is refused: it would make the number of
+// arrivals depend on the place in the program.
 static void add_range(Lower *l, ThreadRanges *set, const TileOp *op)
 {
     for (int i = 0; i < set->n; i++) {
@@ -30,6 +32,8 @@ static void add_range(Lower *l, ThreadRanges *set, const TileOp *op)
     vec_push(l->m->arena, set, l->role);
 }
 
+// Who waits for, triggers and loads for each event: the arrival counts are made of this before any
+// code is.
 static void find_uses(Lower *l, const TileBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -75,6 +79,7 @@ static int threads_of(const ThreadRanges *set)
     return n;
 }
 
+// mbarrier arrivals of one generation: one per warp, or per thread where a role splits a warp.
 static int arrivals_of(const ThreadRanges *set)
 {
     int n = 0;
@@ -85,6 +90,10 @@ static int arrivals_of(const ThreadRanges *set)
     return n;
 }
 
+// Chooses the machine barrier of an event: a named barrier where that is possible (bar.sync costs
+// 30 to 50 cycles and no polling), else a ring of mbarriers. A named barrier holds one generation
+// at a time: whoever would arrive twice before the others have synced would corrupt it, so it is
+// used only for scalar events, where wait and trigger alternate.
 static void make_event(Lower *l, int index)
 {
     const TileEvent *t = &l->k->events.at[index];
@@ -97,15 +106,16 @@ static void make_event(Lower *l, int index)
         return;
     }
     if (e->waits.n && !e->copies.n && !e->triggers.n) {
-        lower_error(l, t->loc, "trigger it, or leave out the wait", "event %s is waited for, and nothing triggers it",
-                    t->name);
+        lower_error(l, t->loc, "trigger it, or leave out the wait",
+                    "event %s is waited for, and nothing triggers it", t->name);
         return;
     }
     e->count = e->copies.n ? e->copies.n : arrivals_of(&e->triggers);
     int written = e->copies.n ? e->count : threads_of(&e->triggers);
     if (t->count && t->count != written) {
         lower_error(l, t->loc, "leave out <N>: the count is computed",
-                    "event %s declares %d arrivals; its triggers make %d", t->name, t->count, written);
+                    "event %s declares %d arrivals; its triggers make %d", t->name, t->count,
+                    written);
         return;
     }
     e->named = t->scalar && t->ready && !t->count && !e->copies.n && whole_warps(&e->triggers) &&
@@ -123,6 +133,8 @@ static void make_event(Lower *l, int index)
     if (!t->scalar) return;
     PrologueMark mark = lower_enter_prologue(l);
     e->phase = lower_new_reg(l, intern_printf(l->m->names, "%s_phase", t->name), RC_B32, 1);
+    // A wait for parity 1 passes on a fresh barrier: that is the generation which is ready at the
+    // start.
     EMIT(&l->b, OP_MOV, TT_B32, opd_reg(e->phase, 0), opd_imm(t->ready));
     lower_leave_prologue(l, mark);
 }
@@ -135,8 +147,8 @@ void event_init(Lower *l)
     for (int i = 0; i < l->k->events.n && !l->failed; i++) make_event(l, i);
 }
 
-// Neighbouring roles of the thread IR are disjoint: one that runs after another on the same warps gets
-// an operation of all warps in front.
+// Neighbouring roles of the thread IR are disjoint: one that runs after another on the same warps
+// gets an operation of all warps in front. [first, first + n): its warps.
 static void role_apart(Lower *l, int first, int n)
 {
     const ThreadBlock *at = l->b.at;
@@ -164,21 +176,26 @@ void event_prime(Lower *l)
     }
 }
 
-// ---- waits and triggers --------------------------------------------------------------------------
+// ---- waits and triggers -------------------------------------------------------------------------
 
+// Barrier of the slot that an order falls on, order % slots; 8 bytes each.
 Address event_address(Lower *l, const TileOp *op)
 {
     const TileEvent *t = &l->k->events.at[op->event];
     const Expr *slot = lower_const(l, 0), *rest;
-    if (op->order) slot = expr_bin(l->x, EX_MOD, lower_subst(l, op->order), lower_const(l, t->slots));
+    if (op->order)
+        slot = expr_bin(l->x, EX_MOD, lower_subst(l, op->order), lower_const(l, t->slots));
     int buffer = l->events[op->event].buffer, base = lower_shared_base(l, buffer);
     Address a = {.ref = {.buffer = buffer, .ncoord = 1}};
     a.ref.coord[0] = slot;
     a.offset = lower_split(l, expr_mul(l->x, slot, lower_const(l, 8)), &rest);
-    a.base = rest ? lower_index(l, expr_add(l->x, lower_reg_expr(l, base), rest)) : opd_reg(base, 0);
+    a.base = opd_reg(base, 0);
+    if (rest) a.base = lower_index(l, expr_add(l->x, lower_reg_expr(l, base), rest));
     return a;
 }
 
+// Parity of the generation order / slots. wait(p) passes when the barrier's current phase does not
+// have parity p, that is, when the phase before it (of parity p) is complete.
 static Operand event_parity(Lower *l, const TileOp *op)
 {
     const TileEvent *t = &l->k->events.at[op->event];
@@ -188,6 +205,8 @@ static Operand event_parity(Lower *l, const TileOp *op)
     return lower_index(l, p);
 }
 
+// Every thread of the role waits for itself. Without an order the generation is counted by the
+// waits: a phase register turns over with each.
 void lower_op_EVENT_WAIT(Lower *l, const TileOp *op)
 {
     const EventState *e = &l->events[op->event];
@@ -203,18 +222,23 @@ void lower_op_EVENT_WAIT(Lower *l, const TileOp *op)
         EMIT(&l->b, OP_XOR, TT_B32, opd_reg(e->phase, 0), opd_reg(e->phase, 0), opd_imm(1));
 }
 
-// One arrival for each warp, by a lane, once all lanes have done what the trigger releases.
+// One arrival for each warp, by lane 0, once all lanes have done what the trigger releases.
 static Operand arriving_lane(Lower *l)
 {
     if (l->one_lane < 0) {
         PrologueMark m = lower_enter_prologue(l);
-        const Expr *lane = expr_bin(l->x, EX_MOD, lower_reg_expr(l, lower_tid(l)), lower_const(l, 32));
+        const Expr *lane = expr_bin(l->x, EX_MOD, lower_reg_expr(l, lower_tid(l)),
+                                    lower_const(l, 32));
         l->one_lane = lower_compare(l, CMP_EQ, lane, lower_const(l, 0)).reg;
         lower_leave_prologue(l, m);
     }
     return opd_reg(l->one_lane, 0);
 }
 
+// Releases what the role did so far. bar.warp.sync makes the other lanes' accesses happen before
+// the one lane's arrive. The proxy fence orders generic reads and writes of shared memory before an
+// asynchronous overwrite of the same bytes by whoever is let go: without it a slot's next load may
+// land before a read has bound. An arrive under a divergent condition would come too few times.
 void lower_op_TRIGGER(Lower *l, const TileOp *op)
 {
     const EventState *e = &l->events[op->event];
@@ -249,8 +273,11 @@ void lower_op_TRIGGER(Lower *l, const TileOp *op)
     l->b.guard = outer;
 }
 
-// ---- roles ---------------------------------------------------------------------------------------
+// ---- roles --------------------------------------------------------------------------------------
 
+// Threads lo <= tid < hi run the body. Whole warps become a role of the thread IR (a branch that no
+// warp splits on); anything else an `if` without barriers inside. The threads that do not take part
+// go on at once, so the state behind is the union of both.
 void lower_op_ROLE(Lower *l, const TileOp *op)
 {
     ThreadRange outer = l->role;
@@ -284,13 +311,13 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
     l->role_id = outer_id;
 }
 
-// ---- asynchronous products -----------------------------------------------------------------------
+// ---- asynchronous products ----------------------------------------------------------------------
 
-// Arithmetic that stands between the issue of a product and its wait is there to run meanwhile. The wait
-// orders nothing but the tensor cores' registers, and the assembler moves it up, in front of the
-// arithmetic, to reuse those registers sooner (seen in the machine code of this very pattern). A branch
-// that depends on the results holds it back: row vectors are what such arithmetic ends in. Their sum is
-// the result of an addition, whose NaN is 0x7fffffff, so its bits are never all ones.
+// Arithmetic that stands between the issue of a product and its wait is there to run meanwhile. The
+// wait orders nothing but the tensor cores' registers, and the assembler moves it up, in front of
+// the arithmetic, to reuse those registers sooner (seen in the machine code of this very pattern).
+// A branch that depends on the results holds it back: row vectors are what such arithmetic ends in.
+// Their sum is the result of an addition, whose NaN is 0x7fffffff, so its bits are never all ones.
 static void pin_written(Lower *l)
 {
     if (!l->nwritten) return;
@@ -308,6 +335,8 @@ static void pin_written(Lower *l)
     l->nwritten = 0;
 }
 
+// Only what was written since the last commit or wait counts: older values are ready anyway. Beyond
+// PIN_MAX vectors nothing is noted, which costs speed at most.
 void product_note(Lower *l, int frag)
 {
     const TileFrag *f = &l->k->frags.at[frag];
@@ -317,6 +346,7 @@ void product_note(Lower *l, int frag)
     if (l->nwritten < PIN_MAX) l->written[l->nwritten++] = frag;
 }
 
+// Groups complete in order of commit; the wait leaves the newest `later` running.
 static void wait_groups(Lower *l, int later)
 {
     pin_written(l);
@@ -342,13 +372,17 @@ void product_wait(Lower *l, int future)
     }
 }
 
+// Reading or writing the accumulator, or writing the register operand, of a product in flight is
+// undefined for the hardware; the assembler would repair it silently by waiting, at the price of
+// all overlap. So it is an error of the source.
 void product_check(Lower *l, int frag, bool write, Loc loc)
 {
     for (int i = 0; i < l->inflight.n; i++) {
         const InFlight *p = &l->inflight.at[i];
         if (p->acc != frag && !(write && p->a == frag)) continue;
         lower_error(l, loc, "wait for it first", "fragment %s is %s while product %s is in flight",
-                    l->k->frags.at[frag].name, write ? "written" : "read", l->k->futures.at[p->future]);
+                    l->k->frags.at[frag].name, write ? "written" : "read",
+                    l->k->futures.at[p->future]);
         return;
     }
 }

@@ -30,6 +30,9 @@ static int frag_array(Lower *l, int frag)
     return l->frag_reg[frag];
 }
 
+// A zero fill stays pending until something other than a product reads the fragment: the first
+// instruction of a product can ignore the old accumulator, which saves its N/2 moves. Whoever
+// reads, and every place where control flow splits or joins, flushes it.
 void lower_flush_zero(Lower *l, int frag)
 {
     if (!l->frag_zero[frag]) return;
@@ -60,8 +63,11 @@ Operand lower_plus(Lower *l, Operand o, const Expr *var, i32 coef)
     return opd_plus(o, (int)(intptr_t)map_get(l->unroll_of, var->name) - 1, coef);
 }
 
-// ---- elements inside an apply --------------------------------------------------------------------
+// ---- elements inside an apply -------------------------------------------------------------------
 
+// The register that holds element [at[0], at[1]] of a fragment for the current place of the apply,
+// where `at` are indices of the apply's variables. A thread can name only elements that it owns: a
+// transposed index, or a row vector by the column, belongs to another thread and is refused.
 Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
 {
     const TileFrag *f = &l->k->frags.at[frag];
@@ -90,8 +96,10 @@ Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
                     "not supported yet: reading elements of the packed operand %s", f->name);
         return opd_f32(0);
     }
-    lower_error(l, loc, "index rows with the first variable of the apply and columns with the second",
-                "not supported yet: this element of %s belongs to another thread or order", f->name);
+    lower_error(l, loc,
+                "index rows with the first variable of the apply and columns with the second",
+                "not supported yet: this element of %s belongs to another thread or order",
+                f->name);
     return opd_f32(0);
 }
 
@@ -121,12 +129,15 @@ static bool row_invariant(Lower *l, const TileOp *apply, const TExpr *e)
     case TX_FRAG:
         return l->k->frags.at[e->frag].layout == FL_ROW && !body_sets(&apply->body, e->frag);
     case TX_MATH:
-        return e->type == DT_F32 && row_invariant(l, apply, e->a) && row_invariant(l, apply, e->b) &&
-               row_invariant(l, apply, e->c);
+        return e->type == DT_F32 && row_invariant(l, apply, e->a) &&
+               row_invariant(l, apply, e->b) && row_invariant(l, apply, e->c);
     default: return false;
     }
 }
 
+// Computes the largest row-only subexpressions of e before the loops over columns: two registers
+// (one per row half) in place of one computation per element, such as a maximum's scaling in
+// softmax.
 static void hoist_expr(Lower *l, const TileOp *apply, const TExpr *e)
 {
     if (!e || e->kind == TX_FLOAT || e->kind == TX_FRAG) return;
@@ -159,7 +170,7 @@ static void hoist_block(Lower *l, const TileOp *apply, const TileBlock *b)
     }
 }
 
-// ---- apply ---------------------------------------------------------------------------------------
+// ---- apply --------------------------------------------------------------------------------------
 
 static const Expr *row_expr(Lower *l, const Expr *half)
 {
@@ -185,6 +196,7 @@ static void stage_packed(Lower *l, const TileBlock *b)
     }
 }
 
+// Rounds both columns of a pair with one instruction; the first source becomes the upper half.
 static void pack_staged(Lower *l, int i)
 {
     const TileOp *op = l->apply.packed.at[i];
@@ -201,7 +213,8 @@ static int unroll_var(Lower *l, const Expr *e)
     return (int)(intptr_t)map_get(l->unroll_of, e->name) - 1;
 }
 
-// Over accumulator or packed fragments: all three loops.
+// Over accumulator or packed fragments: all three loops, pairs innermost, so that the two halves of
+// a packed register are computed one after the other and packed behind the innermost loop.
 static void apply_matrix(Lower *l, const TileOp *op, const TileFrag *f)
 {
     const Expr *b, *h, *p;
@@ -254,6 +267,8 @@ static void apply_col(Lower *l, const TileOp *op, const TileFrag *f)
     lower_close(l, s0, m0);
 }
 
+// Runs the body for every element that the thread owns, as unrolled straight code. Zero fills are
+// flushed first: the body may read any fragment, under guards, where flushing would be partial.
 void lower_op_APPLY(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
@@ -342,6 +357,7 @@ void lower_op_FILL(Lower *l, const TileOp *op)
     lower_close(l, saved, mark);
 }
 
+// Register by register, which moves elements to the right place only between equal layouts.
 void lower_op_FCOPY(Lower *l, const TileOp *op)
 {
     const TileFrag *d = &l->k->frags.at[op->frag], *s = &l->k->frags.at[op->frag2];
@@ -365,7 +381,8 @@ void lower_op_FCOPY(Lower *l, const TileOp *op)
     lower_close(l, saved, mark);
 }
 
-// Butterfly over the four lanes that share a row.
+// Butterfly over the four lanes that share a row: afterwards all four hold the same result. For a
+// sum both orders of the additions give the same bits, so the lanes agree exactly.
 static void reduce_quad(Lower *l, Operand v, ThreadOpcode combine)
 {
     for (int lanes = 2; lanes; lanes >>= 1) {
@@ -375,6 +392,9 @@ static void reduce_quad(Lower *l, Operand v, ThreadOpcode combine)
     }
 }
 
+// Over the columns of an accumulator into a row vector; imm holds kind * 2 + axis. SUM and MAX end
+// with the exchange between lanes, ALL_SUM is that exchange alone, for partial sums kept per
+// thread.
 void lower_op_REDUCE(Lower *l, const TileOp *op)
 {
     TileReduce kind = (TileReduce)(op->imm >> 1);
@@ -398,8 +418,8 @@ void lower_op_REDUCE(Lower *l, const TileOp *op)
         lower_close(l, s0, m);
         return;
     }
-    // Four chains, one for each row and column of a pair, so that their latencies overlap; the two of
-    // a row meet at the end.
+    // Four chains, one for each row and column of a pair, so that their latencies overlap; the two
+    // of a row meet at the end.
     i64 base = (i64)op->frag2_slot * lower_frag_regs(s);
     int part = lower_new_reg(l, "part", RC_F32, 4);
     int m0 = lower_open_unroll(l, "h", 2, &h, &s0);

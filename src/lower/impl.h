@@ -9,11 +9,15 @@
 
 #include "lower.h"
 
-enum { LOWER_MAX_BUFFERS = 64, LOWER_MAX_DEPTH = 24, LOWER_MAX_PEELED = 64 };
+// SyncState is copied and compared whole at each region, so its table has a fixed size.
+enum { LOWER_MAX_BUFFERS = 64 };
 
-// What happened to a shared buffer since the last barrier of the block (bits).
-// BUF_PENDING: the TMA unit is filling it and nobody has waited for that yet.
+// What happened to a shared buffer since the last barrier of the block (bits). BUF_PENDING: the TMA
+// unit is filling it and nobody has waited for that yet; a barrier does not end that, only a wait
+// on the load's mbarrier does.
 enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4 };
+// What threads may still owe each other at a place of the program. It only grows between barriers;
+// where control flow joins, the union of the branches holds (sync_merge).
 typedef struct {
     u8 buf[LOWER_MAX_BUFFERS]; // BUF_* per tile buffer
     bool generic;              // generic accesses since the last barrier to a buffer that the async
@@ -25,6 +29,7 @@ typedef struct {
 typedef struct {
     int lo, hi;                // threads lo <= tid < hi of the block
 } ThreadRange;
+// Of a set: ranges are equal or disjoint, never overlapping in part (event.c refuses that).
 typedef VEC(ThreadRange) ThreadRanges;
 
 typedef struct {               // an event of the kernel, as a machine barrier
@@ -45,13 +50,16 @@ typedef struct {               // a product that was committed and not waited fo
 } InFlight;
 enum { PIN_MAX = 8 };          // row vectors written while products are in flight
 
+// Expressions are interned in their pool, so equal ones are one pointer and the cache compares
+// that.
 typedef struct {               // a cached register that holds an expression
     const Expr *e;
     Operand value;
     bool wide;
 } IndexEntry;
 
-typedef struct {               // the apply that is being lowered: loops over blocks, row halves, pairs
+// The apply that is being lowered: loops over column blocks, row halves and pairs of columns.
+typedef struct {
     const TileOp *op;          // NULL: none
     u8 layout;                 // FragKind of the fragment that it runs over
     int block, half, pair;     // unroll variables, -1: that loop does not exist
@@ -59,6 +67,7 @@ typedef struct {               // the apply that is being lowered: loops over bl
     VEC(const TileOp *) packed; // the fsets they belong to
 } ApplyState;
 
+// A subexpression of an apply that depends on the row only, and the f32 register that holds it.
 typedef struct {
     const TExpr *e;
     Operand value;
@@ -66,6 +75,7 @@ typedef struct {
 
 typedef struct Lower Lower;
 struct Lower {
+    // Input, and where the output goes. `tf` and `step` are this kernel's: its program, its launch.
     const TileModule *m;
     const TileFn *fn;
     const TileKernel *k;
@@ -100,7 +110,8 @@ struct Lower {
     int *future_phase;         // its phase register
     int *pending_mbar, *pending_phase; // per tile buffer: what BUF_PENDING waits for
     Map *carrier;              // per copy: its CopyCarrier + 1
-    bool async_buf[LOWER_MAX_BUFFERS]; // wgmma or the TMA unit accesses this shared buffer somewhere
+    // wgmma or the TMA unit accesses this shared buffer somewhere
+    bool async_buf[LOWER_MAX_BUFFERS];
     VEC(MbarInit) mbars;
     EventState *events;        // per event
     bool event_buf[LOWER_MAX_BUFFERS]; // shared buffers that events hand over
@@ -111,7 +122,9 @@ struct Lower {
     int written[PIN_MAX], nwritten; // row vectors written since the last commit or wait
     ThreadRange role;          // threads that run what is being lowered
     int role_id;               // named barrier of the role, -1: none yet
-    int named_low, named_high; // ids taken from below (up to low) and from above (from high + 1)
+    // Named barriers: ids 1 to named_low are given to roles, ids above named_high to events. They
+    // meet in the middle, so neither kind has a share of its own.
+    int named_low, named_high;
 
     ApplyState apply;
     VEC(Hoisted) hoisted;      // row-only subexpressions, computed before the loop over columns
@@ -124,6 +137,7 @@ struct Lower {
     int depth;
     SyncState sync;
     bool dry;                  // sync analysis of a loop body: nothing is emitted
+    // Each is computed at the kernel's entry once it is asked for, so all code may read it.
     int tid, one_lane, frag_row, frag_col, smem, one, zero; // prologue registers, -1: not made
     Map *elect;                // leader thread + 1 -> predicate register + 1
     int groups;                // enclosing PAR levels of warpgroups
@@ -131,9 +145,16 @@ struct Lower {
 };
 
 // ---- lower.c
+// Lowers the operations of a block in order, each with the barriers that must stand before it.
+// Stops at the first error.
 void lower_block(Lower *l, const TileBlock *block);
+// Reports at most one error per kernel: what follows the first one is mostly its consequence.
 void lower_error(Lower *l, Loc loc, const char *hint, const char *fmt, ...) PRINTF_LIKE(4, 5);
+// The kernel parameter of that name, made at its first use; its value at launch is `arg`. Index
+// into ThreadFn.params and into PlanStep.args, which run in step.
 int lower_param(Lower *l, const char *name, ParamKind kind, PlanArg arg);
+// `count` registers as an array; the thread IR makes the name unique. Single ones can be named by
+// expressions (lower_reg_expr).
 int lower_new_reg(Lower *l, const char *name, RegClass c, int count);
 // Registers that are computed once at the kernel's entry.
 int lower_tid(Lower *l);
@@ -152,6 +173,8 @@ bool lower_thread_dependent(const Lower *l, const Expr *e); // on a variable bel
 bool lower_value_thread_dependent(const Lower *l, const TExpr *e);
 
 // ---- index.c: 32-bit (or 64-bit) register or immediate that holds e, here
+// Both take variables of the tile IR only after lower_subst. The 32-bit form wraps; callers that
+// need more than 31 bits (byte offsets in global memory) ask for 64.
 Operand lower_index(Lower *l, const Expr *e);
 Operand lower_index64(Lower *l, const Expr *e);
 const Expr *lower_subst(Lower *l, const Expr *e); // apply variables replaced
@@ -161,10 +184,16 @@ const Expr *lower_reg_expr(Lower *l, int reg);    // "%name" of a scalar registe
 const Expr *lower_const(Lower *l, i64 v);
 Operand lower_compare(Lower *l, ThreadCmp c, const Expr *a, const Expr *b); // a predicate
 int lower_and(Lower *l, Operand p, Operand q);    // predicate register p && q
+// Opens a region that is printed `trips` times; *var is its counter as an expression. Returns the
+// height of the register cache, which lower_close cuts back to: what was computed inside is not
+// defined outside.
 int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, ThreadBlock **saved);
 void lower_close(Lower *l, ThreadBlock *saved, int ncache);
 // Expression of a register that counts from lo to hi; names it in expressions.
 const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi);
+// TMA: one thread issues, the unit writes through the async proxy, and an mbarrier tells the end.
+// CP_ASYNC: each thread copies chunks of 4, 8 or 16 bytes and waits for its own. REGISTERS: load
+// and store, at any alignment and in both directions.
 typedef enum { CARRY_TMA, CARRY_CP_ASYNC, CARRY_REGISTERS } CopyCarrier;
 CopyCarrier lower_carrier(Lower *l, const TileOp *op); // who moves the bytes of a copy
 void lower_wait_mbar(Lower *l, int buffer, int phase); // waits and turns the phase register
@@ -175,16 +204,20 @@ typedef struct {
     MemRef ref;
 } Address;
 int lower_buffer(Lower *l, int tile_buffer);      // thread buffer of a tile buffer
-Address lower_address(Lower *l, const TileView *v, const Expr *const *at); // at: per view dimension, elements from its origin
-// Predicate operand that is true when the coordinates are inside the view's limits; kind OPD_NONE when
-// that is always so. `width`: that many elements of the last dimension, all of them.
+// at: per view dimension, elements from its origin
+Address lower_address(Lower *l, const TileView *v, const Expr *const *at);
+// Predicate operand that is true when the coordinates are inside the view's limits; kind OPD_NONE
+// when that is always so. `width`: that many elements of the last dimension, all of them.
 Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int width);
-i64 lower_global_align(Lower *l, const TileView *v); // bytes that every row start of the view is a multiple of
+// bytes that every row start of the view is a multiple of
+i64 lower_global_align(Lower *l, const TileView *v);
 int lower_shared_base(Lower *l, int buffer);      // register with the address of a shared buffer
 Address lower_mbar_address(Lower *l, int buffer); // of slot 0 of a barrier buffer
 void lower_emit_mem(Lower *l, ThreadOpcode op, ThreadType t, int n, const Operand *regs, Address a);
 
 // ---- value.c
+// Value of an expression as an operand: a register, or an immediate (also for a comparison whose
+// result is known). A predicate may come back negated; only guards and `if` take that.
 Operand lower_value(Lower *l, const TExpr *e);    // f32 for all float types up to 32 bits
 ThreadType lower_type(DType t);                   // of the register that holds a value of type t
 RegClass lower_class(DType t);
@@ -200,9 +233,11 @@ Operand lower_round(Lower *l, Operand v, DType to); // f32 value -> b16 bits of 
 #define X(id, name, fields, meaning) void lower_op_##id(Lower *l, const TileOp *op);
 TILE_OPS(X)
 #undef X
-Operand lower_plus(Lower *l, Operand o, const Expr *var, i32 coef); // index + coef * unroll variable
+// index + coef * unroll variable
+Operand lower_plus(Lower *l, Operand o, const Expr *var, i32 coef);
 void lower_flush_zero(Lower *l, int frag);        // writes a pending zero fill
 void lower_flush_zeros(Lower *l);
+// Per thread: an accumulator of N columns has N/2, a packed 16-bit operand N/4, a row vector 2.
 int lower_frag_regs(const TileFrag *f);           // machine registers of one slot
 int lower_frag(Lower *l, int frag);               // its register array
 
@@ -210,10 +245,13 @@ int lower_frag(Lower *l, int frag);               // its register array
 void event_init(Lower *l);                        // counts participants, makes the barriers
 void event_prime(Lower *l);                       // first arrivals of named barriers
 Address event_address(Lower *l, const TileOp *op); // mbarrier of op's event and order
+// A committed product reads its shared operands and owns its accumulator until it is waited for:
+// until then nothing may read the accumulator or write either operand's registers.
 void product_flush(Lower *l);                     // waits for all products in flight
 void product_wait(Lower *l, int future);
 void product_note(Lower *l, int frag);            // a row vector was written
-void product_check(Lower *l, int frag, bool write, Loc loc); // an error when a product still uses it
+// an error when a product still uses it
+void product_check(Lower *l, int frag, bool write, Loc loc);
 
 // ---- sync.c
 void sync_init(Lower *l);                         // finds the buffers of the async proxy

@@ -22,8 +22,10 @@ static const Expr *subst_var(void *ctx, const Expr *var)
 
 const Expr *lower_subst(Lower *l, const Expr *e) { return expr_subst(l->x, e, subst_var, l); }
 
-// ---- affine parts --------------------------------------------------------------------------------
+// ---- affine parts -------------------------------------------------------------------------------
 
+// Adds k * e to *imm (constants and unroll variables) and *rest (everything else). A term that does
+// not fit an operand (its coefficient, or more than INDEX_TERMS variables) stays in the rest.
 static void collect(Lower *l, const Expr *e, i64 k, Operand *imm, const Expr **rest)
 {
     i64 c;
@@ -67,7 +69,7 @@ Operand lower_split(Lower *l, const Expr *e, const Expr **rest)
     return imm;
 }
 
-// ---- the register cache --------------------------------------------------------------------------
+// ---- the register cache -------------------------------------------------------------------------
 
 static bool uses_mutable(const Lower *l, const Expr *e)
 {
@@ -76,6 +78,8 @@ static bool uses_mutable(const Lower *l, const Expr *e)
     return false;
 }
 
+// Prologue registers hold everywhere; those of open regions only outside the prologue, which runs
+// before them.
 static bool cache_find(Lower *l, const Expr *e, bool wide, Operand *out)
 {
     for (int pass = l->in_prologue ? 1 : 0; pass < 2; pass++) {
@@ -118,7 +122,7 @@ void lower_close(Lower *l, ThreadBlock *saved, int ncache)
     l->cache.n = ncache;
 }
 
-// ---- 32 bits ---------------------------------------------------------------------------------------
+// ---- 32 bits ------------------------------------------------------------------------------------
 
 static Operand new_b32(Lower *l) { return opd_reg(lower_new_reg(l, "i", RC_B32, 1), 0); }
 
@@ -143,6 +147,7 @@ static int log2_exact(i64 c)
     return -1;
 }
 
+// A size that is known only at launch: a kernel parameter of 32 bits, loaded once.
 static Operand lower_symbol(Lower *l, const Expr *e)
 {
     int reg = (int)(intptr_t)map_get(l->symbol_reg, e->name) - 1;
@@ -157,6 +162,7 @@ static Operand lower_symbol(Lower *l, const Expr *e)
     return opd_reg(reg, 0);
 }
 
+// By the first character: $ an unroll variable, % a register, else a symbol of the launch plan.
 static Operand lower_variable(Lower *l, const Expr *e)
 {
     void *var = map_get(l->unroll_of, e->name);
@@ -176,6 +182,8 @@ static Operand lower_product(Lower *l, const Expr *e)
     return binary(l, OP_MUL, TT_S32, a, lower_index(l, e->b));
 }
 
+// Division truncates, as in C. For dividends that are never negative a shift and a mask are the
+// same; otherwise they would round the other way.
 static Operand lower_quotient(Lower *l, const Expr *e)
 {
     i64 c;
@@ -206,6 +214,8 @@ static ThreadCmp compare_of(ExprOp op)
     }
 }
 
+// One operator over operands that are lowered first. Comparisons give 0 or 1. && and || evaluate
+// both sides: expressions have no effects, and division by zero does not trap on the GPU.
 static Operand lower_node(Lower *l, const Expr *e)
 {
     switch ((ExprOp)e->op) {
@@ -242,7 +252,9 @@ static Operand lower_node(Lower *l, const Expr *e)
     }
 }
 
-// `e` over registers, symbols and unroll variables only (after lower_subst).
+// `e` over registers, symbols and unroll variables only (after lower_subst). Constants and unroll
+// variables are split off and added last, so that what remains is the same expression in all
+// rounds and is computed once.
 Operand lower_index(Lower *l, const Expr *e)
 {
     Operand found;
@@ -259,7 +271,7 @@ Operand lower_index(Lower *l, const Expr *e)
     return cache_put(l, e, false, binary(l, OP_ADD, TT_S32, r, imm));
 }
 
-// ---- 64 bits ---------------------------------------------------------------------------------------
+// ---- 64 bits ------------------------------------------------------------------------------------
 
 static Operand new_b64(Lower *l) { return opd_reg(lower_new_reg(l, "d", RC_B64, 1), 0); }
 
@@ -270,6 +282,8 @@ static bool fits_s32(Lower *l, const Expr *e)
     return expr_range(l->x, e, &lo, &hi) && lo >= INT32_MIN && hi <= INT32_MAX;
 }
 
+// Products of 32-bit factors are widened by the multiplication itself, one instruction; only
+// factors that may be larger pay for a 64-bit one.
 static Operand node64(Lower *l, const Expr *e)
 {
     Operand d;

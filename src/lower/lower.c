@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+// The barrier analysis walks a loop's body until its state is stable, and does so again for every
+// loop around it: the work is a power of this depth.
 enum { LOOP_DEPTH_MAX = 8 }; // of serial loops: the barrier analysis repeats bodies per level
 
 void lower_error(Lower *l, Loc loc, const char *hint, const char *fmt, ...)
@@ -31,6 +33,7 @@ int lower_new_reg(Lower *l, const char *name, RegClass c, int count)
     return reg;
 }
 
+// The range lets index.c divide by shifts, drop bound checks and narrow 64-bit products.
 const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi)
 {
     const Expr *v = lower_reg_expr(l, reg);
@@ -49,8 +52,11 @@ int lower_param(Lower *l, const char *name, ParamKind kind, PlanArg arg)
     return k;
 }
 
-// ---- the prologue --------------------------------------------------------------------------------
+// ---- the prologue -------------------------------------------------------------------------------
 
+// The prologue runs in all threads before everything else, so what it computes dominates every use.
+// It is one straight line: code there may use parameters and special registers only, under no
+// guard. May be nested.
 PrologueMark lower_enter_prologue(Lower *l)
 {
     PrologueMark m = {l->b.at, l->b.guard};
@@ -67,6 +73,7 @@ void lower_leave_prologue(Lower *l, PrologueMark m)
     l->in_prologue--;
 }
 
+// Thread index in the block, 0 to threads - 1: blocks are one-dimensional.
 int lower_tid(Lower *l)
 {
     if (l->tid >= 0) return l->tid;
@@ -90,6 +97,7 @@ static int derived(Lower *l, const char *name, const Expr *e, i64 hi)
     return reg;
 }
 
+// tid / div % mod; mod 0: no remainder is taken.
 static const Expr *tid_part(Lower *l, i64 div, i64 mod)
 {
     const Expr *t = lower_reg_expr(l, lower_tid(l));
@@ -97,6 +105,8 @@ static const Expr *tid_part(Lower *l, i64 div, i64 mod)
     return mod ? expr_bin(l->x, EX_MOD, t, lower_const(l, mod)) : t;
 }
 
+// Of an accumulator of 64 rows, warp w of the warpgroup holds rows 16w to 16w + 15, and lane l rows
+// l / 4 and l / 4 + 8 of those: here the first of the two, so at most 48 + 7.
 int lower_frag_row(Lower *l)
 {
     if (l->frag_row >= 0) return l->frag_row;
@@ -105,12 +115,15 @@ int lower_frag_row(Lower *l)
     return l->frag_row = derived(l, "row", expr_add(l->x, warp, quad), 55);
 }
 
+// A lane holds two neighbouring columns of every eight: 2 * (lane % 4), at most 6.
 int lower_frag_col(Lower *l)
 {
     if (l->frag_col >= 0) return l->frag_col;
     return l->frag_col = derived(l, "col", expr_mul(l->x, tid_part(l, 1, 4), lower_const(l, 2)), 6);
 }
 
+// The first thread of the role, not elect.sync: the same thread must issue a bulk copy and later
+// wait for its group, and a comparison with a constant costs one predicate for the whole kernel.
 int lower_elect(Lower *l)
 {
     const void *key = (const void *)(intptr_t)(l->role.lo + 1);
@@ -124,6 +137,7 @@ int lower_elect(Lower *l)
     return reg;
 }
 
+// wgmma takes "accumulate or not" as a predicate register, never as an immediate.
 int lower_pred_const(Lower *l, bool value)
 {
     int *reg = value ? &l->one : &l->zero;
@@ -150,6 +164,8 @@ static int scalar_param(Lower *l, const TileScalar *s)
     return reg;
 }
 
+// The register of a scalar variable. It is written more than once, so no register that was computed
+// from it may be cached: it is noted as mutable.
 int lower_scalar(Lower *l, int scalar)
 {
     if (l->scalar_reg[scalar] >= 0) return l->scalar_reg[scalar];
@@ -165,15 +181,18 @@ int lower_scalar(Lower *l, int scalar)
     return l->scalar_reg[scalar] = reg;
 }
 
-// ---- dependence on the thread --------------------------------------------------------------------
+// ---- dependence on the thread -------------------------------------------------------------------
 
+// Conservative: true when threads of a role might disagree about e. A value loaded from global
+// memory at a uniform address counts as uniform, one from shared memory or a fragment does not.
 bool lower_thread_dependent(const Lower *l, const Expr *e)
 {
     for (int level = LEVEL_GROUP4; level < LEVEL_COUNT; level++)
         for (int i = 0; i < l->par_vars[level].n; i++)
             if (expr_uses(e, l->par_vars[level].at[i])) return true;
     const ApplyState *a = &l->apply;
-    if (a->op && (expr_uses(e, a->op->var) || (a->op->var2 && expr_uses(e, a->op->var2)))) return true;
+    if (a->op && expr_uses(e, a->op->var)) return true;
+    if (a->op && a->op->var2 && expr_uses(e, a->op->var2)) return true;
     for (int i = 0; i < l->k->scalars.n; i++)
         if (!l->scalar_uniform[i] && expr_uses(e, l->k->scalars.at[i].name)) return true;
     return false;
@@ -192,7 +211,8 @@ bool lower_value_thread_dependent(const Lower *l, const TExpr *e)
     if (e->kind == TX_FRAG) return true;
     if (e->kind == TX_SCALAR) return !l->scalar_uniform[e->scalar];
     if (e->kind == TX_ELEM)
-        return l->k->buffers.at[e->view->buffer].kind != TB_GLOBAL || view_thread_dependent(l, e->view);
+        return l->k->buffers.at[e->view->buffer].kind != TB_GLOBAL ||
+               view_thread_dependent(l, e->view);
     if (e->kind == TX_INDEX) return lower_thread_dependent(l, e->index);
     return lower_value_thread_dependent(l, e->a) || lower_value_thread_dependent(l, e->b) ||
            lower_value_thread_dependent(l, e->c);
@@ -220,13 +240,15 @@ static bool find_divergent(Lower *l, const TileBlock *b, bool divergent)
     return found;
 }
 
+// The greatest fixed point: all scalars are uniform until one is found that cannot be. Each round
+// turns at least one, so there are at most as many rounds as scalars.
 static void find_uniform(Lower *l)
 {
     for (int i = 0; i < l->k->scalars.n; i++) l->scalar_uniform[i] = true;
     while (find_divergent(l, &l->k->body, false)) continue;
 }
 
-// ---- structure -----------------------------------------------------------------------------------
+// ---- structure ----------------------------------------------------------------------------------
 
 typedef void LowerOp(Lower *l, const TileOp *op);
 static LowerOp *const lower_op[TOP_COUNT] = {
@@ -253,6 +275,8 @@ static int instance_threads(const Lower *l, TileLevel level)
     return level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
 }
 
+// A parallel level becomes arithmetic on the thread index, and no code of its own: var = tid part /
+// (threads of one instance) % count. Level BLOCK never comes here (block_variables).
 void lower_op_PAR(Lower *l, const TileOp *op)
 {
     TileLevel level = (TileLevel)op->level;
@@ -261,8 +285,8 @@ void lower_op_PAR(Lower *l, const TileOp *op)
     bool known = expr_is_const(op->hi, &count);
     if (!known || level == LEVEL_BLOCK) BUG("parallel level without a constant count");
     // Several variables of one level are nested; the outer one moves slowest.
-    for (const TileBlock *b = &op->body; b->n == 1 && b->at[0]->op == TOP_PAR && b->at[0]->level == level;
-         b = &b->at[0]->body) {
+    for (const TileBlock *b = &op->body;
+         b->n == 1 && b->at[0]->op == TOP_PAR && b->at[0]->level == level; b = &b->at[0]->body) {
         i64 c = 1;
         expr_is_const(b->at[0]->hi, &c);
         inner *= c;
@@ -301,10 +325,14 @@ static bool sets_scalar(const Lower *l, const TileBlock *b, const Expr *var)
     return false;
 }
 
+// A serial loop. Order matters: the barrier analysis first (it assumes the state at entry), then
+// pending zero fills and products, since the body may run any number of times, and only then the
+// bounds, which are read before the first round.
 void lower_op_FOR(Lower *l, const TileOp *op)
 {
     if (++l->depth > LOOP_DEPTH_MAX) {
-        lower_error(l, op->loc, "join some of the loops", "loops nested deeper than %d", LOOP_DEPTH_MAX);
+        lower_error(l, op->loc, "join some of the loops", "loops nested deeper than %d",
+                    LOOP_DEPTH_MAX);
         return;
     }
     const Expr *lo = lower_subst(l, op->lo), *hi = lower_subst(l, op->hi);
@@ -384,6 +412,9 @@ static void product_flush_new(Lower *l, int before)
     if (l->inflight.n > before) product_flush(l);
 }
 
+// An `if`. Uniform: all threads of the role agree, so barriers may stand inside and the branch is
+// printed as one that does not split a warp. Products in flight are waited for before a branch that
+// issues or waits for some, so that their count is the same on both ways.
 static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
 {
     ThreadBlock *saved;
@@ -412,6 +443,8 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     sync_merge(&l->sync, &first);
 }
 
+// Inside an apply the branches become guards (the `else` has the negated one), so that unrolled
+// element code stays free of branches.
 void lower_op_IF(Lower *l, const TileOp *op)
 {
     bool divergent = lower_value_thread_dependent(l, op->cond);
@@ -434,8 +467,9 @@ void lower_op_IF(Lower *l, const TileOp *op)
     guarded_block(l, not_p, &op->other);
 }
 
-// ---- small operations ----------------------------------------------------------------------------
+// ---- small operations ---------------------------------------------------------------------------
 
+// A scalar variable gets a value: a plain move, since the register outlives the expression's.
 void lower_op_SET(Lower *l, const TileOp *op)
 {
     const TileScalar *s = &l->k->scalars.at[op->scalar];
@@ -444,7 +478,7 @@ void lower_op_SET(Lower *l, const TileOp *op)
     ThreadType t = lower_type(s->type);
     if (thread_type_class[t] == RC_B32) t = TT_B32;
     if (thread_type_class[t] == RC_B64) t = TT_B64;
-    bool not = v.negate; // only guards and `if` take a negated predicate
+    bool not = v.negate; // a move takes no negated predicate
     v.negate = false;
     EMIT(&l->b, not ? OP_NOT : OP_MOV, t, opd_reg(reg, 0), v);
 }
@@ -458,6 +492,8 @@ static Operand owner_guard(Lower *l)
     return lower_compare(l, CMP_EQ, group, lower_const(l, 0));
 }
 
+// One element, by every thread that reaches it. In an apply over a row vector four lanes hold each
+// row, over a column vector eight lanes and four warps hold each column: one of them stores.
 void lower_op_STORE(Lower *l, const TileOp *op)
 {
     const TileBuffer *t = &l->k->buffers.at[op->elem.buffer];
@@ -480,6 +516,9 @@ void lower_op_BARRIER(Lower *l, const TileOp *op)
     sync_barrier(l);
 }
 
+// setmaxnreg: every warp of the warpgroup must come here together, and at each moment the counts of
+// all warpgroups must fit what the block had at entry (register_budget), or the increase never
+// returns. Here imm > 0 means take, < 0 give back; the front end saw to the participants.
 void lower_op_SETREG(Lower *l, const TileOp *op)
 {
     thread_emit0(&l->b, op->imm > 0 ? OP_SETMAXNREG_INC : OP_SETMAXNREG_DEC,
@@ -494,8 +533,10 @@ Address lower_mbar_address(Lower *l, int buffer)
     return a;
 }
 
-// ---- kernels -------------------------------------------------------------------------------------
+// ---- kernels ------------------------------------------------------------------------------------
 
+// Registers and buffers are made at first use: -1 means not yet. The two variants of a kernel are
+// lowered independently, each from a state of its own.
 static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const TileKernel *k,
                        ThreadModule *out, bool plain)
 {
@@ -568,9 +609,13 @@ static void block_variables(Lower *l)
     }
 }
 
-// Shared memory of the block, bytes: what one CTA may have on Hopper.
+// Shared memory of one block on Hopper, bytes: 228 KiB of the multiprocessor, less 1 KiB that the
+// system keeps for each block.
 enum { SMEM_MAX = 227 * 1024 };
 
+// Lays out shared memory: tiles first, barriers behind them. A swizzled tile begins at a multiple
+// of 1024, so that address bits 7 to 9, which the swizzle folds into bits 4 to 6, count its rows
+// from zero; others at 128, as bulk copies want; an mbarrier is 8 bytes.
 static void place_shared(Lower *l)
 {
     i64 at = 0;
@@ -587,8 +632,8 @@ static void place_shared(Lower *l)
     l->tf->smem_bytes = l->step->smem_bytes = at;
     if (at > SMEM_MAX)
         lower_error(l, l->k->loc, "use smaller tiles or fewer slots",
-                    "kernel %s needs %lld bytes of shared memory; a block has at most %d", l->tf->name,
-                    (long long)at, SMEM_MAX);
+                    "kernel %s needs %lld bytes of shared memory; a block has at most %d",
+                    l->tf->name, (long long)at, SMEM_MAX);
     for (int i = 0; i < l->prologue.n; i++) { // the place holders of lower_shared_base
         ThreadOp *op = l->prologue.at[i];
         if (op->op != OP_ADD || !op->imm) continue;
@@ -597,7 +642,8 @@ static void place_shared(Lower *l)
     }
 }
 
-// One thread makes the barriers and publishes them; nobody passes before that.
+// One thread makes the barriers and publishes them; nobody passes before that. The fence is for the
+// async proxy, which signals them: it must see them initialised too.
 static void init_mbars(Lower *l)
 {
     if (!l->mbars.n) return;
@@ -610,7 +656,8 @@ static void init_mbars(Lower *l)
         for (int s = 0; s < init->slots; s++) {
             a.offset = opd_imm(8 * s);
             a.ref.coord[0] = lower_const(l, s);
-            ThreadOp *op = EMIT(&l->b, OP_MBAR_INIT, TT_NONE, a.base, a.offset, opd_imm(init->count));
+            ThreadOp *op = EMIT(&l->b, OP_MBAR_INIT, TT_NONE, a.base, a.offset,
+                                opd_imm(init->count));
             thread_mem(&l->b, op, a.ref);
         }
         l->b.guard = (Operand){0};
@@ -622,8 +669,10 @@ static void init_mbars(Lower *l)
     lower_leave_prologue(l, m);
 }
 
-// setmaxnreg moves registers between warpgroups of a block that owns all of its multiprocessor's: the
-// count at entry must be known, a multiple of 8, and the same for all threads.
+// setmaxnreg moves registers between warpgroups of a block that owns all 65,536 of its
+// multiprocessor's: the count at entry must be known, a multiple of 8, and the same for all threads
+// (384 threads: 168). Without a stated count the assembler ignores setmaxnreg. 255 is what one
+// thread can address.
 static void register_budget(Lower *l)
 {
     int each = 65536 / l->tf->threads;
@@ -643,6 +692,9 @@ static void find_parallel(Lower *l, const TileBlock *b)
     }
 }
 
+// One variant of a kernel into l->tf and l->step. False after an error, which was reported.
+// `plain`: without the TMA unit. Analyses that look at the whole body (levels, uniformity, events,
+// buffers of the async proxy) come before the walk that emits.
 static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const TileKernel *k,
                          ThreadModule *out, bool plain)
 {
@@ -684,6 +736,8 @@ static const Expr *both(ExprPool *x, const Expr *a, const Expr *b)
     return a ? expr_bin(x, EX_LAND, a, b) : b;
 }
 
+// A kernel is followed by its plain twin when a rule of the TMA unit depends on sizes. Their
+// conditions exclude each other: exactly one of the two steps runs.
 static bool lower_fn(const TileModule *m, const TileFn *fn, ThreadModule *out)
 {
     for (int i = 0; i < fn->kernels.n; i++) {

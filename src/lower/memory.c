@@ -15,7 +15,8 @@ int lower_buffer(Lower *l, int tile_buffer)
         for (int d = 0; d < t->rank; d++) b.dim[b.rank++] = t->dim[d];
         // The pattern repeats every 8 rows; a next column block or tile must start a new one.
         if (smem_layout[t->layout].span && (t->rank < 2 || t->dim[t->rank - 2]->value % 8))
-            lower_error(l, t->loc, "use a multiple of 8 rows", "not supported yet: a swizzled tile %s of %lld rows",
+            lower_error(l, t->loc, "use a multiple of 8 rows",
+                        "not supported yet: a swizzled tile %s of %lld rows",
                         t->name, (long long)(t->rank < 2 ? 1 : t->dim[t->rank - 2]->value));
     } else {
         b.kind = BUF_GLOBAL;
@@ -26,7 +27,8 @@ int lower_buffer(Lower *l, int tile_buffer)
             b.stride[d] = stride;
             stride = expr_mul(l->x, stride, t->dim[d]);
         }
-        b.param = lower_param(l, t->name, PARAM_PTR, (PlanArg){.kind = ARG_TENSOR, .index = t->param});
+        b.param = lower_param(l, t->name, PARAM_PTR,
+                              (PlanArg){.kind = ARG_TENSOR, .index = t->param});
     }
     return l->buffer[tile_buffer] = thread_add_buffer(&l->b, b);
 }
@@ -76,11 +78,14 @@ static void coordinates(Lower *l, const TileView *v, const Expr *const *at, cons
 
 static int global_base(Lower *l, int buffer);
 
+// A name that no variable can have (#), so that the register shares the map of names.
 static const char *base_key(Lower *l, int buffer)
 {
     return intern_printf(l->m->names, "#base%d", buffer);
 }
 
+// Slot first, then the buffer's own coordinates. What is constant goes into the instruction's
+// offset; the rest, base address included, is one register that the cache shares between accesses.
 static Address shared_address(Lower *l, const TileView *v, const Expr *const *at)
 {
     int id = lower_buffer(l, v->buffer);
@@ -112,6 +117,7 @@ static Operand wide_stride(Lower *l, const Expr *bytes)
     return s;
 }
 
+// acc + coord * stride in 64 bits. `stride` in bytes.
 static Operand add_term(Lower *l, Operand acc, const Expr *coord, const Expr *stride)
 {
     Operand c = lower_index(l, coord), d = opd_reg(lower_new_reg(l, "ptr", RC_B64, 1), 0);
@@ -133,7 +139,8 @@ static Operand add_term(Lower *l, Operand acc, const Expr *coord, const Expr *st
 }
 
 // base + sum of coordinate * stride, in 64 bits. Constants and unroll variables go into the
-// immediate offset where the stride is a small constant.
+// immediate offset where the stride is a small constant: below 65536, so that its products with
+// coordinates inside a tile fit the 32 bits that PTX has for an offset.
 static Address global_address(Lower *l, const TileView *v, const Expr *const *at)
 {
     int id = lower_buffer(l, v->buffer);
@@ -153,7 +160,8 @@ static Address global_address(Lower *l, const TileView *v, const Expr *const *at
             for (int k = 0; k < part.nterms; k++)
                 a.offset = opd_plus(a.offset, part.term[k].var, (i32)(part.term[k].coef * s));
         }
-        if (rest && !(expr_is_const(rest, &s) && s == 0)) a.base = add_term(l, a.base, rest, stride);
+        if (rest && !(expr_is_const(rest, &s) && s == 0))
+            a.base = add_term(l, a.base, rest, stride);
     }
     return a;
 }
@@ -177,6 +185,7 @@ int lower_shared_base(Lower *l, int buffer)
     return reg;
 }
 
+// Register with the address of a tensor, from its kernel parameter.
 static int global_base(Lower *l, int buffer)
 {
     int reg = (int)(intptr_t)map_get(l->reg_of, base_key(l, buffer)) - 1;
@@ -190,13 +199,15 @@ static int global_base(Lower *l, int buffer)
     return reg;
 }
 
+// Address of the element `at` of a view, and the same as coordinates for the checkers, which prove
+// that the two agree.
 Address lower_address(Lower *l, const TileView *v, const Expr *const *at)
 {
     bool global = l->k->buffers.at[v->buffer].kind == TB_GLOBAL;
     return global ? global_address(l, v, at) : shared_address(l, v, at);
 }
 
-// ---- bounds ----------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 // True when c + width - 1 < limit is proved for all values.
 static bool proved_below(Lower *l, const Expr *c, const Expr *limit, int width)
@@ -207,6 +218,9 @@ static bool proved_below(Lower *l, const Expr *c, const Expr *limit, int width)
     return lo >= 0;
 }
 
+// Predicate that all `width` elements from `at` on lie within the view's limits; only conditions
+// that are not proved are computed, and OPD_NONE says that none was left. Limits bound from above:
+// origins are not negative where the front end lets a view have an edge.
 Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int width)
 {
     Operand p = {0};
@@ -221,6 +235,9 @@ Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int wid
     return p;
 }
 
+// Bytes that every row start of the view is a multiple of, at most 16: the widest access. A power
+// of two, made of the strides and of the origin's known divisors; the tensors' base addresses are
+// multiples of 16 by the plan's checks.
 i64 lower_global_align(Lower *l, const TileView *v)
 {
     int id = lower_buffer(l, v->buffer); // first: it may grow the table
@@ -237,6 +254,7 @@ i64 lower_global_align(Lower *l, const TileView *v)
     return align;
 }
 
+// Loads have the registers first, stores the address: as the thread IR's signatures have it.
 void lower_emit_mem(Lower *l, ThreadOpcode op, ThreadType t, int n, const Operand *regs, Address a)
 {
     bool load = op == OP_LDS || op == OP_LDG;

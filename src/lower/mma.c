@@ -1,12 +1,13 @@
 // mma.c - matrix products on the tensor cores, and stores of their results.
 //
 // One tile product is: wgmma.fence, one wgmma per 32 bytes of K, commit, wait. Shared operands are
-// named by 64-bit descriptors; stepping along K adds to the start address: 32 bytes inside a swizzled
-// row of S bytes and a whole column block across them (K-major), or 16 rows (MN-major).
+// named by 64-bit descriptors; stepping along K adds to the start address: 32 bytes inside a
+// swizzled row of S bytes and a whole column block across them (K-major), or 16 rows (MN-major).
 #include "impl.h"
 
 #include <string.h>
 
+// Rows of one wgmma: 16 for each of the four warps.
 enum { WG_ROWS = 64 };
 
 typedef struct {
@@ -22,6 +23,9 @@ typedef struct {
 } Operand2;            // an operand of the product, as the instruction sees it
 
 // Start address of step k, relative to the first step's, in bytes.
+// K-major: a row of S bytes holds S / 32 steps; the swizzle is applied to the final address, so
+// inside it plain addition is right, and behind it the next block of columns begins. MN-major: 16
+// values of K are 16 rows of S bytes.
 static i64 step_offset(const Operand2 *o, int k)
 {
     if (o->trans) return (i64)k * 16 * o->span;
@@ -44,32 +48,39 @@ static bool starts_right(Lower *l, const TileOperand *t, bool trans, i64 span)
     if (expr_pow2_divisor(l->x, t->view.origin[0]) % 8) return false;
     if (trans) return unit % (expr_is_const(col, &at) ? 16 : span) == 0;
     if (!tile_extent(&t->view, 1, &n) || unit % 32) return false;
-    if (expr_is_const(col, &at)) return at * elem % span == 0 || at * elem % span + n * elem <= span;
+    if (expr_is_const(col, &at))
+        return at * elem % span == 0 || at * elem % span + n * elem <= span;
     return unit % span == 0 || n * elem <= unit;
 }
 
-// Makes the descriptor of a shared operand. `n_extent`: extent along M or N.
+// Makes the descriptor of a shared operand in o->desc, and the place that it names in o->ref. False
+// after an error. The descriptor: start address / 16 in bits 0-13 (18 bits of address reach all of
+// shared memory), strides / 16, and the swizzle mode; the base offset in bits 49-51 stays 0, since
+// tiles begin where absolute addresses and rows agree.
 static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, Operand2 *o)
 {
     const TileBuffer *b = &l->k->buffers.at[t->view.buffer];
     const SmemLayoutInfo *y = &smem_layout[b->layout];
     if (b->kind != TB_SHARED || !y->span) {
         lower_error(l, loc, "fill it with `.swiz<128>`",
-                    "matrix operand %s has no swizzled shared layout, and wgmma needs one", b->name);
+                    "matrix operand %s has no swizzled shared layout, and wgmma needs one",
+                    b->name);
         return false;
     }
     if (b->rank != 2 || t->view.rank != 2) {
-        lower_error(l, loc, NULL, "not supported yet: matrix operand %s of rank %d", b->name, b->rank);
+        lower_error(l, loc, NULL, "not supported yet: matrix operand %s of rank %d", b->name,
+                    b->rank);
         return false;
     }
     if (!starts_right(l, t, trans, y->span)) {
         lower_error(l, loc, "start rows at multiples of 8 and columns where a step of K does",
-                    "not supported yet: matrix operand %s that starts inside a swizzle atom", b->name);
+                    "not supported yet: matrix operand %s that starts inside a swizzle atom",
+                    b->name);
         return false;
     }
     if (trans && dtype_bytes[b->type] != 2) {
-        lower_error(l, loc, NULL, "operand %s is MN-major and %s; only 16-bit types can be", b->name,
-                    dtype_name[b->type]);
+        lower_error(l, loc, NULL, "operand %s is MN-major and %s; only 16-bit types can be",
+                    b->name, dtype_name[b->type]);
         return false;
     }
     *o = (Operand2){.span = y->span, .rows = b->dim[0]->value, .trans = trans, .view = &t->view};
@@ -91,11 +102,14 @@ static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, 
     return true;
 }
 
+// Step k: the start address moves, all else stays. The sum cannot carry out of the address bits, as
+// the tile lies in shared memory as a whole.
 static Operand descriptor(Lower *l, const Operand2 *o, int k)
 {
     if (k == 0) return opd_reg(o->desc, 0);
     int d = lower_new_reg(l, "desc", RC_B64, 1);
-    EMIT(&l->b, OP_ADD, TT_S64, opd_reg(d, 0), opd_reg(o->desc, 0), opd_imm(step_offset(o, k) >> 4));
+    EMIT(&l->b, OP_ADD, TT_S64, opd_reg(d, 0), opd_reg(o->desc, 0),
+         opd_imm(step_offset(o, k) >> 4));
     return opd_reg(d, 0);
 }
 
@@ -155,27 +169,32 @@ static bool product_shape(Lower *l, const TileOp *op, Product *p)
                     dtype_name[p->type], dtype_name[l->k->buffers.at[op->b.view.buffer].type]);
         return false;
     }
-    if (m != WG_ROWS || p->n % 8 || p->n < 8 || p->n > 256 || ka != kb || ka % step || c->rank != 2 ||
-        c->dim[0] != m || c->dim[1] != p->n) {
+    if (m != WG_ROWS || p->n % 8 || p->n < 8 || p->n > 256 || ka != kb || ka % step ||
+        c->rank != 2 || c->dim[0] != m || c->dim[1] != p->n) {
         lower_error(l, op->loc, "split the tile, or give each warpgroup 64 rows of A",
-                    "product [%lld,%lld] x [%lld,%lld] into [%lld,%lld]; a warpgroup multiplies 64 rows, "
-                    "N is a multiple of 8 up to 256, K a multiple of %lld and equal in both",
-                    (long long)m, (long long)ka, (long long)kb, (long long)p->n, (long long)c->dim[0],
-                    (long long)(c->rank == 2 ? c->dim[1] : 1), (long long)step);
+                    "product [%lld,%lld] x [%lld,%lld] into [%lld,%lld]; a warpgroup multiplies "
+                    "64 rows, N is a multiple of 8 up to 256, K a multiple of %lld and equal in "
+                    "both",
+                    (long long)m, (long long)ka, (long long)kb, (long long)p->n,
+                    (long long)c->dim[0], (long long)(c->rank == 2 ? c->dim[1] : 1),
+                    (long long)step);
         return false;
     }
     if (!l->groups) {
         lower_error(l, op->loc, "put it into `parallel ... : group-4`",
-                    "a matrix product runs in a warpgroup, not at level %s", tile_level_name[l->level]);
+                    "a matrix product runs in a warpgroup, not at level %s",
+                    tile_level_name[l->level]);
         return false;
     }
     p->steps = (int)(ka / step);
     return true;
 shape:
-    lower_error(l, op->loc, NULL, "operands of a matrix product are two-dimensional with constant extents");
+    lower_error(l, op->loc, NULL,
+                "operands of a matrix product are two-dimensional with constant extents");
     return false;
 }
 
+// One instruction: 32 bytes of K. A register operand brings 4 registers a step.
 static void emit_step(Lower *l, const Product *p, int k, bool accumulate)
 {
     const Operand2 *a = &p->a, *b = &p->b;
@@ -198,6 +217,9 @@ static void emit_step(Lower *l, const Product *p, int k, bool accumulate)
     thread_mem(&l->b, op, step_ref(l, b, k, elem));
 }
 
+// The product is committed as one group; without a future it is waited for at once. Registers that
+// it takes must be final before the fence, so all fragments are touched (and zeros flushed) first.
+// When the accumulator is a pending zero, the first step ignores its contents instead.
 void lower_op_MMA(Lower *l, const TileOp *op)
 {
     Product p = {0};
@@ -229,9 +251,10 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     if (op->future < 0) product_flush(l);
 }
 
-// ---- store ---------------------------------------------------------------------------------------
+// ---- store --------------------------------------------------------------------------------------
 
 // Two neighbouring columns as one register of 32 bits (16-bit types) or two of f32.
+// `pairs`: both columns by one access. Elements beyond the view's limits are not written.
 static void store_pair(Lower *l, const TileOp *op, Operand lo, Operand hi, const Expr *const *at,
                        bool pairs)
 {
@@ -272,18 +295,22 @@ static bool pairs_fit(Lower *l, const TileView *v)
     const TileBuffer *t = &l->k->buffers.at[v->buffer];
     int last = v->dim[v->rank - 1];
     if (last != t->rank - 1) return false;
-    i64 even = MIN(expr_pow2_divisor(l->x, v->origin[last]), expr_pow2_divisor(l->x, v->limit[last]));
+    i64 even = MIN(expr_pow2_divisor(l->x, v->origin[last]),
+                   expr_pow2_divisor(l->x, v->limit[last]));
     if (even < 2) return false;
     return t->kind == TB_SHARED || lower_global_align(l, v) >= 2 * dtype_bytes[t->type];
 }
 
+// The fragment's elements to a tile, as the threads hold them: each writes pairs of columns, rows 8
+// apart.
 void lower_op_MMA_STORE(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
     const TileBuffer *t = &l->k->buffers.at[op->dst.buffer];
     bool type_ok = t->type == DT_F32 || t->type == DT_F16 || t->type == DT_BF16;
     if (f->layout != FL_ACC || f->type != DT_F32 || !type_ok || op->dst.rank != 2) {
-        lower_error(l, op->loc, "store an f32 accumulator into a two-dimensional f32, f16 or bf16 tile",
+        lower_error(l, op->loc,
+                    "store an f32 accumulator into a two-dimensional f32, f16 or bf16 tile",
                     "not supported yet: mma.store of %s into %s", f->name, t->name);
         return;
     }
@@ -292,7 +319,8 @@ void lower_op_MMA_STORE(Lower *l, const TileOp *op)
     product_check(l, op->frag, false, op->loc);
     int reg = lower_frag(l, op->frag);
     bool pairs = pairs_fit(l, &op->dst);
-    const Expr *row = lower_reg_expr(l, lower_frag_row(l)), *col = lower_reg_expr(l, lower_frag_col(l));
+    const Expr *row = lower_reg_expr(l, lower_frag_row(l));
+    const Expr *col = lower_reg_expr(l, lower_frag_col(l));
     int m1 = lower_open_unroll(l, "h", 2, &h, &s1);
     int m0 = lower_open_unroll(l, "b", (int)(f->dim[1] / 8), &b, &s0);
     Operand lo = opd_reg(reg, (i64)op->frag_slot * lower_frag_regs(f));

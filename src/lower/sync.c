@@ -7,9 +7,9 @@
 // waits for its own cp.async copies and fences the generic against the async proxy, if it made
 // ordinary accesses to a buffer that wgmma or the TMA unit, which use the latter, access too.
 //
-// Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier, and
-// not before the first operation that needs the data. Loops are brought to a fixed point first: the
-// state at their head covers what the end of the body left.
+// Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier,
+// and not before the first operation that needs the data. Loops are brought to a fixed point first:
+// the state at their head covers what the end of the body left.
 #include "impl.h"
 
 #include <string.h>
@@ -21,6 +21,8 @@ typedef struct {
     bool unfenced;             // any ordinary access to shared memory
 } Access;
 
+// Notes an access of an operation. Buffers that events hand over are left out: the source says when
+// they change hands, and their proxy fence stands before the trigger (event.c).
 static void touch(Lower *l, Access *a, int buffer, u8 how, bool generic)
 {
     if (buffer < 0 || l->k->buffers.at[buffer].kind != TB_SHARED) return;
@@ -41,6 +43,7 @@ static void touch_value(Lower *l, Access *a, const TExpr *e)
 
 static void touch_block(Lower *l, Access *a, const TileBlock *b);
 
+// Of the operation alone, without its regions.
 static void touch_op(Lower *l, Access *a, const TileOp *op)
 {
     switch ((TileOpcode)op->op) {
@@ -94,20 +97,26 @@ static Access access_of(Lower *l, const TileOp *op)
     return a;
 }
 
-// All threads of the role: the block's barrier 0, or a named one for a part of the block.
+// All threads of the role: the block's barrier 0, or a named one for a part of the block. Each role
+// keeps its id until its end; ids are not given back, since a later role on other warps might meet
+// a straggler of the first one.
 static void role_barrier(Lower *l)
 {
     int threads = l->role.hi - l->role.lo, id = 0;
     if (threads != l->tf->threads) {
         if (l->role_id < 0 && l->named_low + 1 < l->named_high) l->role_id = ++l->named_low;
         if (l->role_id < 0 || threads % 32 || l->role.lo % 32)
-            lower_error(l, l->b.loc, NULL, "not supported yet: a barrier for this role; none of the 15 is left, "
+            lower_error(l, l->b.loc, NULL,
+                        "not supported yet: a barrier for this role; none of the 15 is left, "
                         "or it is no whole number of warps");
         id = l->role_id;
     }
     EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(id), opd_imm(threads));
 }
 
+// What each thread does before it arrives: its own cp.async copies have landed (nobody else can
+// wait for them), and its ordinary accesses are fenced against the async proxy; the barrier then
+// carries both to all others. A dry run changes the state only.
 void sync_barrier(Lower *l)
 {
     if (!l->dry) {
@@ -119,7 +128,8 @@ void sync_barrier(Lower *l)
         role_barrier(l);
     }
     if (l->sync.generic) l->sync.unfenced = false;
-    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= BUF_PENDING; // no barrier ends a load
+    // no barrier ends a load
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= BUF_PENDING;
     l->sync.generic = l->sync.cp_async = false;
 }
 
@@ -146,6 +156,7 @@ void sync_leave(Lower *l, const SyncState *before)
         if ((l->sync.buf[i] & BUF_PENDING) && !(before->buf[i] & BUF_PENDING)) wait_pending(l, i);
 }
 
+// Read after write and write after anything need a barrier; reads among each other do not.
 void sync_before(Lower *l, const TileOp *op)
 {
     if (l->apply.op || l->uniform_depth) return; // covered by the enclosing unit
@@ -154,7 +165,8 @@ void sync_before(Lower *l, const TileOp *op)
         if (a.buf[i] && (l->sync.buf[i] & BUF_PENDING)) wait_pending(l, i);
     for (int i = 0; i < l->k->buffers.n; i++) {
         bool read_after_write = (a.buf[i] & BUF_READ) && (l->sync.buf[i] & BUF_WRITTEN);
-        bool write_after_any = (a.buf[i] & BUF_WRITTEN) && (l->sync.buf[i] & (BUF_READ | BUF_WRITTEN));
+        bool write_after_any =
+            (a.buf[i] & BUF_WRITTEN) && (l->sync.buf[i] & (BUF_READ | BUF_WRITTEN));
         if (!read_after_write && !write_after_any) continue;
         sync_barrier(l);
         return;
@@ -204,10 +216,12 @@ void sync_merge(SyncState *a, const SyncState *b)
     a->unfenced |= b->unfenced;
 }
 
-// ---- loops -----------------------------------------------------------------------------------------
+// ---- loops --------------------------------------------------------------------------------------
 
 static void walk(Lower *l, const TileBlock *b);
 
+// The effect of an operation on the state, with nothing emitted: must make the same transitions as
+// lower_block with the lower_op_ functions.
 static void walk_op(Lower *l, const TileOp *op)
 {
     sync_before(l, op);

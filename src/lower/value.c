@@ -23,6 +23,8 @@ ThreadType lower_type(DType t)
 
 RegClass lower_class(DType t) { return (RegClass)thread_type_class[lower_type(t)]; }
 
+// Loads and stores move bits: the type only says how many, but for f32, which has registers of its
+// own.
 ThreadType lower_memory_type(DType t)
 {
     if (t == DT_F32) return TT_F32;
@@ -71,6 +73,7 @@ Operand lower_round(Lower *l, Operand v, DType to)
     return h;
 }
 
+// Bits as loaded to the f32 or 32-bit register that holds the same value; always exact.
 static Operand widen(Lower *l, Operand h, DType from)
 {
     Operand v = new_value(l, from);
@@ -107,6 +110,7 @@ Operand lower_load(Lower *l, Address a, DType t)
     return dtype_bytes[t] < 4 && t != DT_BOOL ? widen(l, raw, t) : raw;
 }
 
+// Under a guard that the caller set. Narrow integers keep their low bits.
 void lower_store(Lower *l, Address a, DType t, const TExpr *value)
 {
     ThreadOpcode op = l->tf->buffers.at[a.ref.buffer].kind == BUF_GLOBAL ? OP_STG : OP_STS;
@@ -129,10 +133,11 @@ void lower_store(Lower *l, Address a, DType t, const TExpr *value)
     lower_emit_mem(l, op, mt, 1, &v, a);
 }
 
-// ---- operators -----------------------------------------------------------------------------------
+// ---- operators ----------------------------------------------------------------------------------
 
 static bool is_float_type(DType t) { return lower_type(t) == TT_F32; }
 
+// A register that is not negated, for operations that take no immediate there.
 static Operand in_register(Lower *l, Operand v, DType t)
 {
     if (v.kind == OPD_REG && !v.negate) return v;
@@ -142,11 +147,14 @@ static Operand in_register(Lower *l, Operand v, DType t)
         EMIT(&l->b, OP_NOT, TT_PRED, r, v);
         return r;
     }
-    ThreadType mt = lower_class(t) == RC_B32 ? TT_B32 : lower_class(t) == RC_B64 ? TT_B64 : lower_type(t);
+    ThreadType mt = lower_type(t);
+    if (lower_class(t) == RC_B32) mt = TT_B32;
+    if (lower_class(t) == RC_B64) mt = TT_B64;
     EMIT(&l->b, OP_MOV, mt, r, v);
     return r;
 }
 
+// Index expressions are compared as such, so that constants fold and cached registers serve.
 static Operand lower_comparison(Lower *l, const TExpr *e)
 {
     static const u8 cmp[] = {CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE};
@@ -173,6 +181,8 @@ static Operand lower_negated(Lower *l, const TExpr *e)
     return d;
 }
 
+// Thread operation of each operator that needs no care; comparisons, ?:, negation and ! are lowered
+// by hand.
 static const u8 math_op[TM_COUNT] = {
     [TM_NEG] = OP_NEG,   [TM_NOT] = OP_NOT,     [TM_ADD] = OP_ADD, [TM_SUB] = OP_SUB,
     [TM_MUL] = OP_MUL,   [TM_DIV] = OP_DIV,     [TM_REM] = OP_REM, [TM_AND] = OP_AND,
@@ -188,6 +198,8 @@ static bool is_bitwise(TileMath m)
     return m == TM_AND || m == TM_OR || m == TM_XOR || m == TM_NOT || m == TM_SHL;
 }
 
+// `c` of a fused multiply-add may be negated for free: x * y - z is one operation with one
+// rounding.
 static Operand lower_math(Lower *l, const TExpr *e)
 {
     TileMath m = (TileMath)e->math;
@@ -233,6 +245,8 @@ static Operand lower_math(Lower *l, const TExpr *e)
     return settle(l, o[0], e->type);
 }
 
+// Float to integer rounds toward zero and saturates, as the machine's conversion does; between
+// 32-bit integers the bits stay.
 static Operand lower_cast(Lower *l, const TExpr *e)
 {
     DType from = e->a->type, to = e->type;
