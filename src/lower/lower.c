@@ -415,6 +415,19 @@ static void product_flush_new(Lower *l, int before)
 // An `if`. Uniform: all threads of the role agree, so barriers may stand inside and the branch is
 // printed as one that does not split a warp. Products in flight are waited for before a branch that
 // issues or waits for some, so that their count is the same on both ways.
+// The lanes of a warp agree on it: it depends on nothing below the warpgroup and the warp.
+static bool same_in_warp(const Lower *l, const TExpr *e)
+{
+    if (!e) return true;
+    if (e->kind == TX_FRAG || (e->kind == TX_SCALAR && !l->scalar_uniform[e->scalar])) return false;
+    if (e->kind == TX_ELEM) return !lower_value_thread_dependent(l, e);
+    for (int i = 0; e->kind == TX_INDEX && i < l->par_vars[LEVEL_THREAD].n; i++)
+        if (expr_uses(e->index, l->par_vars[LEVEL_THREAD].at[i])) return false;
+    for (int i = 0; e->kind == TX_INDEX && i < l->k->scalars.n; i++)
+        if (!l->scalar_uniform[i] && expr_uses(e->index, l->k->scalars.at[i].name)) return false;
+    return same_in_warp(l, e->a) && same_in_warp(l, e->b) && same_in_warp(l, e->c);
+}
+
 static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
 {
     ThreadBlock *saved;
@@ -424,7 +437,7 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     SyncState entry = l->sync;
     int waiting = l->inflight.n;
     ThreadOp *made = thread_open_if(&l->b, p, &saved);
-    if (!divergent) made->flags |= OPF_UNIFORM;
+    if (!divergent || (!l->uniform_depth && same_in_warp(l, op->cond))) made->flags |= OPF_UNIFORM;
     l->uniform_depth += divergent;
     lower_block(l, &op->body);
     lower_flush_zeros(l);

@@ -261,14 +261,25 @@ static void role_bodies(Resolve *r, const AstNode *s, const bool *holds)
     r->role_parts = parts;
 }
 
-// Events and roles inside: it matters who executes it.
-static bool has_participants(const AstNode *n)
+// Events and roles inside: it matters who executes it. `groups`: and what warpgroups do together.
+static bool has_participants(const AstNode *n, bool groups)
 {
     if (!n) return false;
-    if (n->kind == AST_TRIGGER || n->kind == AST_WAIT || n->kind == AST_INTHREADS) return true;
-    if (has_participants(n->body) || has_participants(n->alt)) return true;
+    switch (n->kind) {
+    case AST_TRIGGER:
+    case AST_WAIT:
+    case AST_INTHREADS: return true;
+    case AST_XFER:
+    case AST_MMA:
+    case AST_APPLY:
+    case AST_REDUCE:
+    case AST_ALL_REDUCE:
+    case AST_COPY: return groups;
+    default: break;
+    }
+    if (has_participants(n->body, groups) || has_participants(n->alt, groups)) return true;
     for (int i = 0; n->kind == AST_BLOCK && i < n->list.n; i++)
-        if (has_participants(n->list.at[i])) return true;
+        if (has_participants(n->list.at[i], groups)) return true;
     return false;
 }
 
@@ -278,7 +289,8 @@ bool resolve_role_branch(Resolve *r, const AstNode *s, const Expr *cond)
 {
     if (r->in_apply || r->npar < 2 || !cond || !uses_parallel(r, cond) || !only_parallel(r, cond))
         return false;
-    if (!has_participants(s->body) && !has_participants(s->alt)) return false;
+    bool groups = resolve_expr_level(r, cond) == LEVEL_GROUP4;
+    if (!has_participants(s->body, groups) && !has_participants(s->alt, groups)) return false;
     AstNode side = *s;
     side.flags = AST_F_ASYNC; // no barrier behind it
     for (int no = 0; no < 2; no++) {
