@@ -282,6 +282,7 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
 {
     ThreadRange outer = l->role;
     int outer_id = l->role_id;
+    sync_enter(l, op);
     SyncState entry = l->sync;
     ThreadBlock *saved;
     int mark = l->cache.n;

@@ -249,7 +249,14 @@ static void walk_op(Lower *l, const TileOp *op)
         }
         break;
     case TOP_PAR: walk(l, &op->body); break;
-    case TOP_ROLE: walk(l, &op->body); break;
+    case TOP_ROLE: {
+        sync_enter(l, op);
+        SyncState entry = l->sync;
+        walk(l, &op->body);
+        sync_leave(l, &entry);
+        sync_merge(&l->sync, &entry);
+        break;
+    }
     case TOP_TRIGGER: l->sync.unfenced = l->sync.cp_async = false; break;
     case TOP_BARRIER: sync_barrier(l); break;
     default: break;
