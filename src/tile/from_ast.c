@@ -478,6 +478,7 @@ static void outer_parallel(Resolve *r, const AstNode *s)
             resolve_unsupported(r, r->par[0].inner_loc,
                                 "a block of %d threads; multiples of 32 are", r->k->threads);
         kernel_attributes(r, s);
+        resolve_check_releases(r);
     }
     scope_pop(r, mark);
     r->k = r->host;

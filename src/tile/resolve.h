@@ -5,6 +5,7 @@
 //   folding resolve_view.c    shapes and views                             resolve_stmt.c
 //   statements, loops resolve_copy.c    transfers and futures                        resolve_frag.c
 //   fragments, products                      resolve_event.c  events and operation futures
+//   resolve_release.c slots that are handed back too early
 //   resolve_path.c    lists, break, continue, yield, while
 //   resolve_role.c    inthreads                                resolve_call.c   device helpers
 //
@@ -274,6 +275,9 @@ void product_done(Resolve *r, const Symbol *f);
 // An error when a product in flight writes the fragment, or reads it and `write`.
 bool product_free(Resolve *r, int frag, int slot, bool write, Loc loc);
 bool product_free_acc(Resolve *r, int frag, int slot, Loc loc); // as the accumulator of a product
+
+// ---- resolve_release.c
+void resolve_check_releases(Resolve *r); // of the kernel that was resolved
 
 // ---- resolve_call.c
 Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value);
