@@ -11,9 +11,11 @@
 
 // ---- text ---------------------------------------------------------------------------------------
 
+// By RegClass. Inline assembly has no constraint for predicates: they pass as 32-bit numbers.
 const char *const cu_class[RC_COUNT] = {"bool", "uint16_t", "uint32_t", "uint64_t", "float"};
 const char cu_constraint[RC_COUNT] = {'r', 'h', 'r', 'l', 'f'};
 
+// All texts of the printer live in the arena of the module; none is freed.
 const char *cu_text(Cuda *x, const char *fmt, ...)
 {
     va_list ap;
@@ -38,6 +40,7 @@ void cu_line(Cuda *x, const char *fmt, ...)
     buf_putc(x->out, '\n');
 }
 
+// Helpers stand in the file once, in the order of their first use.
 bool cu_need(Cuda *x, const char *name)
 {
     const char *key = intern(x->names, name);
@@ -47,6 +50,7 @@ bool cu_need(Cuda *x, const char *name)
     return true;
 }
 
+// Appends to the helpers, which stand before all kernels.
 void cu_define(Cuda *x, const char *fmt, ...)
 {
     va_list ap;
@@ -57,6 +61,7 @@ void cu_define(Cuda *x, const char *fmt, ...)
 
 // ---- operands -----------------------------------------------------------------------------------
 
+// "16 * b - h + 3": an affine position over unroll variables, which are C's loop variables.
 const char *cu_index(Cuda *x, const Operand *o, i64 plus)
 {
     Buf b = {0};
@@ -76,6 +81,7 @@ const char *cu_index(Cuda *x, const Operand *o, i64 plus)
     return s;
 }
 
+// A predicate that is only ever one value is printed as that value and never declared.
 const char *cu_element(Cuda *x, const Operand *o, int k)
 {
     const CudaReg *r = &x->reg[o->reg];
@@ -85,6 +91,7 @@ const char *cu_element(Cuda *x, const Operand *o, int k)
     return o->negate ? cu_text(x, "!%s", name) : name;
 }
 
+// Arrays decay to a pointer; a single register needs its address.
 const char *cu_start(Cuda *x, const Operand *o)
 {
     const char *name = x->reg[o->reg].name;
@@ -93,6 +100,7 @@ const char *cu_start(Cuda *x, const Operand *o)
     return cu_text(x, "%s + %s", name, cu_index(x, o, 0));
 }
 
+// Nine significant digits give back every float; what is not finite goes by its bits.
 static const char *float_text(Cuda *x, u32 bits)
 {
     float f = f32_of_bits(bits);
@@ -112,6 +120,7 @@ static const char *integer_text(Cuda *x, const Operand *o, RegClass class)
     return cu_text(x, "0x%xu", class == RC_B16 ? (u32)(u16)v : (u32)v);
 }
 
+// Bit operations may name a float register: its bits are meant.
 const char *cu_src(Cuda *x, const Operand *o, ThreadType t)
 {
     RegClass class = thread_type_class[t];
@@ -122,6 +131,8 @@ const char *cu_src(Cuda *x, const Operand *o, ThreadType t)
     return bits ? cu_text(x, "__float_as_uint(%s)", s) : s;
 }
 
+// A cast for registers, plain numbers where they fit; the lowest of a type has no plain literal in
+// C.
 const char *cu_signed(Cuda *x, const Operand *o, ThreadType t)
 {
     RegClass class = thread_type_class[t];
@@ -138,6 +149,7 @@ const char *cu_signed(Cuda *x, const Operand *o, ThreadType t)
     return cu_text(x, "(%s)%s%s", type, cu_src(x, o, t), close);
 }
 
+// Both parts are 32 bits (shared) or 64 (global), so the sum wraps as the machine's does.
 const char *cu_address(Cuda *x, const Operand *o)
 {
     const char *base = cu_element(x, &o[0], 0);
@@ -178,6 +190,7 @@ static void end_statement(Cuda *x, const CudaStmt *s)
     buf_putc(x->out, '\n');
 }
 
+// `set`: the statement gives the register its only value, so it can be const.
 static const char *declaration(Cuda *x, int reg, bool set)
 {
     const CudaReg *r = &x->reg[reg];
@@ -187,6 +200,8 @@ static const char *declaration(Cuda *x, int reg, bool set)
                      set && r->writes == 1 ? "const " : "", cu_class[t->class], r->name, array);
 }
 
+// A value of bit class that goes to a float register is reinterpreted, never converted; loads do
+// that by their type already.
 void cu_assign(Cuda *x, const CudaStmt *s, const char *fmt, ...)
 {
     const Operand *d = &s->op.opnd[0];
@@ -209,6 +224,7 @@ void cu_assign(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     end_statement(x, s);
 }
 
+// A statement without a result of its own: stores, copies, barriers, loads of vectors.
 void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
 {
     indent(x);
@@ -239,7 +255,7 @@ void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     X(BULK_WAIT_READ, cu_asm) X(MBAR_INIT, cu_asm) X(MBAR_ARRIVE, cu_asm)                  \
     X(MBAR_ARRIVE_EXPECT, cu_asm) X(MBAR_EXPECT, cu_asm) X(MBAR_WAIT, cu_mbar_wait)        \
     X(FENCE_PROXY, cu_asm) X(FENCE_MBAR_INIT, cu_asm) X(MEMBAR, cu_asm)                    \
-    X(BAR_SYNC, cu_asm) X(BAR_ARRIVE, cu_asm) X(BAR_WARP, cu_asm) X(PIN, cu_pin)                          \
+    X(BAR_SYNC, cu_asm) X(BAR_ARRIVE, cu_asm) X(BAR_WARP, cu_asm) X(PIN, cu_pin)                   \
     X(WGMMA_FENCE, cu_wgmma_fence) X(WGMMA_SS, cu_wgmma) X(WGMMA_RS, cu_wgmma)             \
     X(WGMMA_COMMIT, cu_asm) X(WGMMA_WAIT, cu_wgmma_wait) X(SETMAXNREG_INC, cu_asm)         \
     X(SETMAXNREG_DEC, cu_asm) X(EXIT, cu_exit)                                               \
@@ -302,6 +318,8 @@ static void search_read(void *ctx, const Operand *o, bool write)
 static bool declares_itself(const Cuda *x, const CudaStmt *s, int reg)
 {
     const char *sig = thread_op[s->op.op].sig;
+    // Operations with exactly one result; vector loads write through references and need the names
+    // first.
     bool one = (sig[0] == 'd' && sig[1] != 'd') || sig[0] == 'P' ||
                ((s->op.op == OP_LDS || s->op.op == OP_LDG) && s->op.n == 1);
     if (!one || s->op.opnd[0].reg != reg || x->fn->regs.at[reg].count != 1) return false;
@@ -317,6 +335,7 @@ static void declare(Cuda *x, CudaBlock *b, int i)
     x->pending = -1;
     for (; b->declared < b->declares.n; b->declared++) {
         int reg = b->declares.at[b->declared];
+        // Sorted by first use, so the next one is the only candidate.
         if (x->reg[reg].first != i) break;
         if (x->reg[reg].constant >= 0) continue;
         if (declares_itself(x, s, reg)) x->pending = reg;
@@ -325,11 +344,14 @@ static void declare(Cuda *x, CudaBlock *b, int i)
     }
 }
 
+// The move that sets a constant predicate: it is printed where it is used instead (cu_element).
 static bool is_constant_move(const Cuda *x, const CudaStmt *s)
 {
     return s->op.op == OP_MOV && x->reg[s->op.opnd[0].reg].constant >= 0;
 }
 
+// Declarations come directly before the statement that uses them first, so that a reader finds type
+// and value in one place.
 static void print_block(Cuda *x, CudaBlock *b)
 {
     for (int i = 0; i < b->stmts.n; i++) {
@@ -352,6 +374,7 @@ void cu_for(Cuda *x, const CudaStmt *s)
 {
     const Operand *o = s->op.opnd;
     const char *k = cu_element(x, &o[0], 0);
+    // The variable is declared in the loop's head when nothing outside of the loop reads it.
     bool own = x->reg[o[0].reg].home == s->body->parent && x->fn->regs.at[o[0].reg].count == 1;
     cu_line(x, "#pragma unroll 1");
     cu_line(x, "for (%s%s = %s; (int)%s < %s; %s += %lld) {", own ? "uint32_t " : "", k,
@@ -360,6 +383,8 @@ void cu_for(Cuda *x, const CudaStmt *s)
     cu_line(x, "}");
 }
 
+// Constant bounds and `#pragma unroll`: every index of an array becomes a constant, without which
+// the array would be put into memory.
 void cu_unroll(Cuda *x, const CudaStmt *s)
 {
     const char *name = x->unroll_name[s->op.imm];
@@ -380,6 +405,7 @@ void cu_if(Cuda *x, const CudaStmt *s)
     cu_line(x, "}");
 }
 
+// `warp` is equal in all lanes, so the branch splits no warp.
 void cu_role(Cuda *x, const CudaStmt *s)
 {
     if (cu_whole_role(x->fn, &s->op)) {
@@ -394,6 +420,7 @@ void cu_role(Cuda *x, const CudaStmt *s)
     cu_line(x, "}");
 }
 
+// A thread that leaves must not be waited for by a barrier behind it.
 void cu_exit(Cuda *x, const CudaStmt *s)
 {
     (void)s;
@@ -427,6 +454,8 @@ static void print_bounds(const ThreadFn *f, Buf *out)
     buf_putc(out, ')');
 }
 
+// `extern "C"` keeps the name that the plan launches by; tensor maps stay in the kernel's
+// parameters (__grid_constant__), where the TMA unit reads them.
 static void print_signature(Cuda *x, Buf *out)
 {
     static const char *const type[] = {
@@ -442,6 +471,7 @@ static void print_signature(Cuda *x, Buf *out)
     buf_puts(out, ")\n{\n");
 }
 
+// What the body turned out to need; a cache policy is a 64-bit value that an instruction makes.
 static void print_prologue(Cuda *x, Buf *out)
 {
     if (x->uses_warp) // from lane 0, so that the assembler knows that it is equal in all lanes
@@ -459,6 +489,8 @@ static void print_prologue(Cuda *x, Buf *out)
     }
 }
 
+// The order matters: the tree decides where registers live, names need the tree's list, the
+// analysis of products needs both, and only printing shows what the prologue must define.
 void cu_kernel(Cuda *x, const ThreadFn *f, Buf *out)
 {
     Buf body = {0};

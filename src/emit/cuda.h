@@ -21,6 +21,7 @@ typedef struct {
     const char *entry;         // the tile function
 } CudaSource;
 
+// False after an error in `d`: a name that C++ has for itself. `out` grows by the whole file.
 bool cuda_print(const CudaSource *s, Diag *d, Buf *out);
 
 #endif

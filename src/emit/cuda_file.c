@@ -13,9 +13,11 @@ static bool is_word(char c) { return isalnum((u8)c) || c == '_'; }
 
 // ---- the source's lines -------------------------------------------------------------------------
 
+// line_start[i] is the first byte of line i + 1; one entry more marks the end of the text.
 static void find_lines(Cuda *x)
 {
     const CudaSource *s = x->source;
+    // The first line, and the end of the last.
     u32 n = 2;
     for (size_t i = 0; i < s->text_n; i++) n += s->text[i] == '\n';
     u32 *start = ARENA_ARRAY(x->arena, u32, n), lines = 0;
@@ -31,6 +33,7 @@ static void find_lines(Cuda *x)
 
 typedef VEC(const char *) NameList;
 
+// Within the line that ends at `end`.
 static const char *skip_blanks(const char *s, const char *end)
 {
     while (s < end && (*s == ' ' || *s == '\t')) s++;
@@ -102,6 +105,7 @@ static NameList macros_to_hide(Cuda *x, const Buf *generated)
     return hide;
 }
 
+// push_macro and pop_macro keep the host text's meaning of a name on both sides of this text.
 static void print_generated(Cuda *x, const Buf *generated, Buf *out)
 {
     NameList hide = macros_to_hide(x, generated);
@@ -164,6 +168,8 @@ static void print_defines(const CudaSource *s, Buf *out)
     }
 }
 
+// The file's parts in their order, so that what the kernel's text uses of the host text stands
+// before it.
 static void print_parts(Cuda *x, const Buf *generated, Buf *out)
 {
     const AstFile *f = x->source->ast;
@@ -189,6 +195,8 @@ static void print_parts(Cuda *x, const Buf *generated, Buf *out)
     }
 }
 
+// The file's name fit for a comment: control characters and a backslash, which could end or
+// continue the line, become question marks.
 static const char *base_name(Cuda *x, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -219,12 +227,15 @@ static void print_head(Cuda *x, const char *prototype, Buf *out)
 
 // ---- what CUDA cannot name ----------------------------------------------------------------------
 
+// A kernel keeps its name, which the plan and callers use; one that means something in C++ is
+// refused.
 static bool check_names(Cuda *x, Diag *d)
 {
     Map *reserved = cu_reserved(x);
     for (int i = 0; i < x->mod->fns.n; i++) {
         const char *name = x->mod->fns.at[i]->name;
         if (!map_get(reserved, intern(x->names, name))) continue;
+        // The kernel has the tile function's name, so its place is the one to show.
         Loc loc = {0};
         const AstFile *f = x->source->ast;
         for (int k = 0; f && k < f->nparts; k++)
@@ -240,6 +251,7 @@ static bool check_names(Cuda *x, Diag *d)
     return true;
 }
 
+// Kernels are printed before the file's head is: only then is it known which helpers they need.
 bool cuda_print(const CudaSource *s, Diag *d, Buf *out)
 {
     const ThreadModule *m = s->module;
@@ -250,6 +262,7 @@ bool cuda_print(const CudaSource *s, Diag *d, Buf *out)
     find_lines(&x);
     if (!check_names(&x, d)) return false;
     for (int i = 0; i < m->fns.n; i++) cu_kernel(&x, m->fns.at[i], &kernels);
+    // The launcher goes behind the kernels, which it calls by name.
     if (s->plan) cu_print_launcher(&x, s->plan, &prototype, &kernels);
     if (x.uses_smem)
         buf_puts(&generated, "extern __shared__ __align__(1024) unsigned char baton_smem[];\n");

@@ -20,6 +20,7 @@ typedef struct {
     VEC(const char *) rules; // sentence of code k + 1
 } Host;
 
+// Device properties: their name in expressions, the local variable, the runtime's attribute.
 static const char *const prop_name[PROP_COUNT] = {
 #define X(id, text) [id] = text,
     PLAN_DEVICE_PROPS(X)
@@ -43,6 +44,8 @@ static const char prelude[] =
 static const char range_function[] =
     "    bool in(int64_t low, int64_t high) const { return !bad && v >= low && v <= high; }\n";
 
+// The encode function is asked for at run time: a program that links only the CUDA runtime has no
+// libcuda symbols. Strides are passed from the second dimension on, as the driver wants them.
 static const char map_function[] =
     "\n// A tensor map; 0, `rule` when a size is out of range, or 100000 + the driver's code.\n"
     "inline int baton_tensor_map(CUtensorMap *map, CUtensorMapDataType type, int rank,\n"
@@ -86,6 +89,7 @@ static const char map_function[] =
 
 // ---- expressions --------------------------------------------------------------------------------
 
+// The C name of a plan's name. plan_check has proved that it is bound.
 static const char *variable(const Host *h, const char *name)
 {
     for (int i = 0; i < h->plan->symbols.n; i++)
@@ -118,6 +122,8 @@ static const char *operand_text(Host *h, const Expr *parent, const Expr *e, bool
     return bare ? s : cu_text(h->x, "(%s)", s);
 }
 
+// The expression in C over baton_int; notes which operators it needs. && and || do not evaluate a
+// side that does not count as bad, as the runtime does not.
 static const char *expr_text(Host *h, const Expr *e)
 {
     Cuda *x = h->x;
@@ -177,6 +183,7 @@ static const char *operator_body(ExprOp op)
     }
 }
 
+// Only those that the launcher uses, so that the compiler has no unused functions to warn of.
 static void print_operators(const Host *h, Buf *out)
 {
     for (int op = 0; op < EX_COUNT; op++) {
@@ -220,6 +227,7 @@ static const char *quoted(Cuda *x, const char *s)
     return text;
 }
 
+// Returns the code of the rule: they count from 1 in the order of the checks.
 static int new_rule(Host *h, const char *sentence)
 {
     vec_push(h->x->arena, &h->rules, sentence);
@@ -235,6 +243,7 @@ static void refuse(Host *h, int indent, const char *condition, const char *sente
 
 // ---- parameters ---------------------------------------------------------------------------------
 
+// C type of a scalar parameter; all float types are passed as float.
 static const char *scalar_type(DType t)
 {
     static const char *const name[DT_COUNT] = {
@@ -245,12 +254,15 @@ static const char *scalar_type(DType t)
     return name[t] ? name[t] : "float";
 }
 
+// Parameters first, so that callers see the names of the kernel; a symbol that is a caller's extent
+// has two names, the plain number's and the baton_int's.
 static void name_all(Host *h)
 {
     const Plan *p = h->plan;
     Cuda *x = h->x;
     static const char *const own[] = {"error", "device", "value", "config", "status", "dim3"};
     Map *taken = cu_reserved(x);
+    // Locals of the launcher, and every kernel: a parameter of such a name gets a suffix.
     for (int i = 0; i < COUNT(own); i++)
         map_put(taken, intern(x->names, own[i]), (void *)own[i]);
     for (int i = 0; i < PROP_COUNT; i++)
@@ -269,6 +281,8 @@ static void name_all(Host *h)
         h->symbol[i] = cu_unique(x, taken, p->symbols.at[i].name, "_");
 }
 
+// Device addresses and scalars in the order of the function, then the extents by name, then the
+// stream. What the kernels only read is const.
 static void print_prototype(Host *h, Buf *out)
 {
     const Plan *p = h->plan;
@@ -287,6 +301,7 @@ static void print_prototype(Host *h, Buf *out)
 
 // ---- checks -------------------------------------------------------------------------------------
 
+// Does any expression that the launcher evaluates use the name? Asking the device costs time.
 static bool plan_uses(const Plan *p, const char *name)
 {
     for (int i = 0; i < p->checks.n; i++)
@@ -312,6 +327,7 @@ static bool plan_uses(const Plan *p, const char *name)
     return false;
 }
 
+// Of the current device, which must be the one that the stream belongs to.
 static void print_device_props(Host *h)
 {
     bool asked = false;
@@ -330,6 +346,8 @@ static void print_device_props(Host *h)
     }
 }
 
+// Every symbol becomes a baton_int: an extent from the caller's argument of that name (checked to
+// be 0 or more), or an integer parameter of the function.
 static void print_symbols(Host *h)
 {
     const Plan *p = h->plan;
@@ -344,6 +362,7 @@ static void print_symbols(Host *h)
     }
 }
 
+// A bare symbol whose value is an extent of the caller: already known to be 0 or more.
 static bool is_extent(const Host *h, const Expr *e)
 {
     for (int i = 0; i < h->plan->symbols.n; i++)
@@ -357,6 +376,7 @@ static void print_tensor_checks(Host *h, int k)
 {
     Cuda *x = h->x;
     const PlanParam *q = &h->plan->params.at[k];
+    // The product of all extents in baton_int: an overflow is remembered and refused below.
     const char *bytes = cu_text(x, "baton_int(%d)", dtype_bytes[q->type]);
     if (q->rank) h->uses[EX_MUL] = true;
     for (int i = 0; i < q->rank; i++) {
@@ -379,6 +399,7 @@ static void print_tensor_checks(Host *h, int k)
                cu_text(x, "the address of %s is not a multiple of %d", q->name, q->align));
 }
 
+// Tensors first, then the rules of the plan in its order, each with a code of its own.
 static void print_checks(Host *h)
 {
     Cuda *x = h->x;
@@ -394,6 +415,8 @@ static void print_checks(Host *h)
 
 // ---- steps --------------------------------------------------------------------------------------
 
+// The TMA unit copies bits, so types that tensor maps lack go by an integer type of the same size;
+// only the fill value beyond the edges, which is 0, could tell.
 static const char *map_type(DType t)
 {
     static const char *const name[DT_COUNT] = {
@@ -404,6 +427,8 @@ static const char *map_type(DType t)
     return name[t] ? name[t] : "UINT8"; // copies move bits
 }
 
+// Dimensions from the innermost outwards. A map is made anew at every launch: it holds the address,
+// and making one costs less than a tenth of a microsecond.
 static void print_map(Host *h, const PlanTensorMap *t, int k)
 {
     static const char *const swizzle[SL_COUNT] = {
@@ -459,6 +484,8 @@ static const char *argument(Host *h, const ThreadFn *f, const PlanArg *g, int k)
     return cu_text(x, "(int%d_t)baton_arg_%d.v", narrow ? 32 : 64, k);
 }
 
+// An empty grid launches nothing, as in the runtime: CUDA would call it an error. Shared memory
+// beyond 48 KiB must be asked for by an attribute, dynamic or not.
 static void print_kernel_step(Host *h, const PlanStep *s)
 {
     static const char axis[3] = {'x', 'y', 'z'};
@@ -468,6 +495,7 @@ static void print_kernel_step(Host *h, const PlanStep *s)
     for (int i = 0; i < 3; i++) {
         buf_printf(h->out, "        const baton_int grid_%c = %s;\n", axis[i],
                    expr_text(h, s->grid[i]));
+        // A constant extent that is in range needs no test at run time.
         i64 known;
         if (expr_is_const(s->grid[i], &known) && known >= 0 && known <= limit[i]) continue;
         refuse(h, 8, cu_text(x, "!grid_%c.in(0, %" PRId64 ")", axis[i], limit[i]),
@@ -482,6 +510,7 @@ static void print_kernel_step(Host *h, const PlanStep *s)
     const char *args = "";
     for (int i = 0; i < s->args.n; i++)
         args = cu_text(x, "%s, %s", args, argument(h, f, &s->args.at[i], i));
+    // Beyond 48 KiB a kernel gets dynamic shared memory only when it asks by this attribute.
     if (s->smem_bytes)
         buf_printf(h->out,
                    "            error = cudaFuncSetAttribute(\n"
@@ -515,6 +544,7 @@ static void print_host_step(Host *h, const PlanStep *s)
     buf_puts(h->out, ").\n");
 }
 
+// A step under its condition; kernels and fills go to the caller's stream in the plan's order.
 static void print_step(Host *h, const PlanStep *s, int k)
 {
     if (s->kind == STEP_HOST) {
@@ -544,6 +574,7 @@ static void print_step(Host *h, const PlanStep *s, int k)
 
 // ---- the launcher -------------------------------------------------------------------------------
 
+// Codes: 1 to n are rules, from 1000 on errors of the CUDA runtime, from 100000 on of the driver.
 static void print_messages(Host *h)
 {
     buf_printf(h->out,
@@ -561,6 +592,7 @@ static void print_messages(Host *h)
                h->rules.n);
 }
 
+// The body is printed first: it decides which operators and helpers stand before it.
 void cu_print_launcher(Cuda *x, const Plan *p, Buf *prototype, Buf *out)
 {
     Buf body = {0};

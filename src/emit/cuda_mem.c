@@ -1,10 +1,16 @@
 // cuda_mem.c - memory, asynchronous copies and barriers of the CUDA printer. Each is a function
 // around one PTX instruction: the addresses of the thread IR are numbers, and the orders that the
 // program counts on are those of the instructions.
+//
+// In: one statement of the tree. Out: its call, and at the first use of a kind the function, whose
+// name spells all that is fixed in the instruction. Shared addresses are 32 bits (constraint r),
+// global ones 64 (l). Everything here is volatile and clobbers memory: other threads, the TMA unit
+// and the tensor cores touch the same bytes without the compiler knowing.
 #include "cuda_impl.h"
 
 #include <stdio.h>
 
+// Pointers become addresses of the global window, as the loads and stores here want them.
 void cu_ldparam(Cuda *x, const CudaStmt *s)
 {
     const Operand *k = &s->op.opnd[1];
@@ -18,6 +24,7 @@ void cu_ldparam(Cuda *x, const CudaStmt *s)
 
 // ---- plain accesses -----------------------------------------------------------------------------
 
+// The parts of an access's spelling, which together name its helper.
 typedef struct {
     const char *space, *width, *type; // "shared", ".v2", "b32"
     RegClass class;                   // of the registers
@@ -42,6 +49,9 @@ static const char *access_name(Cuda *x, const char *what, const Access *a)
                      *a->width ? "_" : "", type);
 }
 
+// Vectors come back through references. Always volatile, with memory clobbered: other threads and
+// the TMA unit write what is read here, and the program's order of accesses is the one that was
+// checked.
 static void define_load(Cuda *x, const ThreadOp *op, const Access *a, const char *name)
 {
     const char *address = a->shared ? "uint32_t" : "uint64_t", *type = cu_class[a->class];
@@ -70,6 +80,7 @@ static void define_load(Cuda *x, const ThreadOp *op, const Access *a, const char
     buf_free(&outs);
 }
 
+// One value is assigned, so that it may be a const; several go out through references.
 void cu_load(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;
@@ -86,6 +97,7 @@ void cu_load(Cuda *x, const CudaStmt *s)
     cu_call(x, s, "%s(%s)", name, args);
 }
 
+// The mirror of cu_load: address first, then the values.
 void cu_store(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;
@@ -101,6 +113,7 @@ void cu_store(Cuda *x, const CudaStmt *s)
             buf_printf(&list, "%s%%%d", i ? ", " : "", i + 1);
             buf_printf(&ins, ", \"%c\"(s%d)", cu_constraint[a.class], i);
         }
+        // PTX wants braces around a vector and none around one register.
         bool many = op->n > 1;
         cu_define(x,
                     CUDA_FUNCTION "void %s(%s at%s)\n{\n"
@@ -155,12 +168,14 @@ static void matrix(Cuda *x, const CudaStmt *s, const Operand *regs, const Operan
     cu_call(x, s, "%s(%s)", name, args);
 }
 
+// Whole warps only: lane 8i + r gives the address of row r of matrix i.
 void cu_matrix_load(Cuda *x, const CudaStmt *s) { matrix(x, s, &s->op.opnd[0], &s->op.opnd[1]); }
 
 void cu_matrix_store(Cuda *x, const CudaStmt *s) { matrix(x, s, &s->op.opnd[2], &s->op.opnd[0]); }
 
 // ---- asynchronous copies ------------------------------------------------------------------------
 
+// `bytes` is how many of the 4, 8 or 16 the source has; the unit fills the rest with zeros.
 void cu_cpasync(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;
@@ -184,6 +199,7 @@ static const char *coordinates(Cuda *x, const Operand *c, int n)
     return s;
 }
 
+// The parameters, the place holders and the operands for the same n coordinates c0, c1, ...
 static const char *coordinate_params(Cuda *x, int n)
 {
     const char *s = "";
@@ -205,10 +221,13 @@ static const char *coordinate_operands(Cuda *x, int n)
     return s;
 }
 
+// Operands of the assembly: destination, map, coordinates, barrier, policy. The map is passed by
+// its address among the kernel's parameters, where __grid_constant__ keeps it.
 void cu_tma_load(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;
     int n = op->n;
+    // The second-level cache keeps the tile longer or drops it first; the policy is an operand.
     const char *hint = op->flags & OPF_EVICT_FIRST ? "evict_first"
                        : op->flags & OPF_EVICT_LAST ? "evict_last" : NULL;
     x->policy_first |= (op->flags & OPF_EVICT_FIRST) != 0;
@@ -233,6 +252,7 @@ void cu_tma_load(Cuda *x, const CudaStmt *s)
               cu_address(x, &op->opnd[3 + n]), hint ? ", " : "", hint ? hint : "");
 }
 
+// The thread that issues it must be the one that commits and waits for the group.
 void cu_tma_store(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;
@@ -265,7 +285,8 @@ void cu_pin(Cuda *x, const CudaStmt *s)
 {
     if (cu_need(x, "ptx_pin"))
         cu_define(x, CUDA_FUNCTION "void ptx_pin(bool never)\n{\n"
-                    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %%0, 0;\\n again: @!p bra done; nanosleep.u32 20; bra again;\\n done: }\"\n"
+                    "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %%0, 0;\\n again: "
+                    "@!p bra done; nanosleep.u32 20; bra again;\\n done: }\"\n"
                     "        :: \"r\"((uint32_t)never) : \"memory\");\n}\n");
     cu_call(x, s, "ptx_pin(%s)", cu_src(x, &s->op.opnd[0], TT_PRED));
 }

@@ -1,5 +1,8 @@
 // cuda_names.c - names of the CUDA text: each is the program's own where C++ allows it. Registers
 // have the first choice, then unroll variables, then parameters.
+//
+// In: names of the thread IR, which are unique within their kind only and may be words of C++. Out:
+// one name each, unique within the kernel; the same input gives the same names on every run.
 #include "cuda_impl.h"
 
 #include <ctype.h>
@@ -24,6 +27,7 @@ static const char *const reserved[] = {
 };
 // clang-format on
 
+// A fresh set: callers add their own names to it.
 Map *cu_reserved(Cuda *x)
 {
     Map *m = map_new(x->arena);
@@ -67,6 +71,7 @@ const char *cu_unique(Cuda *x, Map *taken, const char *name, const char *suffix)
     return result;
 }
 
+// The kernel's own name is taken as well: inside it a register of that name would hide it.
 void cu_name_kernel(Cuda *x)
 {
     const ThreadFn *f = x->fn;

@@ -1,6 +1,10 @@
 // cuda_op.c - arithmetic, conversions and lane exchange of the CUDA printer, and the one function
 // that wraps a PTX instruction as ops.h spells it. Every rounding is explicit, so that nothing is
 // contracted.
+//
+// C's operators are used where they mean what the machine does for every value (wrapping unsigned
+// sums, shifts by less than the width, division by a known positive number); otherwise the
+// instruction itself, so that the text gives the same bits as the PTX.
 #include "cuda_impl.h"
 
 #include <string.h>
@@ -10,6 +14,7 @@ static bool is_real(const CudaStmt *s) { return s->op.type == TT_F32; }
 static bool is_signed(ThreadType t) { return t == TT_S16 || t == TT_S32 || t == TT_S64; }
 static bool is_64(ThreadType t) { return thread_type_class[t] == RC_B64; }
 
+// Operand k, a source of the operation's own type.
 static const char *src(Cuda *x, const CudaStmt *s, int k)
 {
     return cu_src(x, &s->op.opnd[k], type_of(s));
@@ -17,12 +22,14 @@ static const char *src(Cuda *x, const CudaStmt *s, int k)
 
 // ---- one PTX instruction as a function ----------------------------------------------------------
 
+// What is collected of one operation while its helper is made.
 typedef struct {
     Buf params, args, inputs;
     int operands; // of the assembly so far, the result included
     int inputs_n;
 } Wrapper;
 
+// Adds one input: parameter of the helper, argument of the call, operand of the assembly.
 static void wrap_input(Wrapper *w, RegClass class, const char *name, const char *arg)
 {
     w->operands++;
@@ -81,6 +88,10 @@ static const char *assembly(Cuda *x, const ThreadOp *op, const char *form, const
     return text;
 }
 
+// Prints the call of a helper around one PTX instruction and, at its first use, the helper. Pure
+// operations are not volatile, so that the compiler may join and move them; all others keep their
+// order among each other and against memory. Attributes are template arguments: the assembly needs
+// constants.
 static void wrap(Cuda *x, const CudaStmt *s, const char *form)
 {
     const ThreadOp *op = &s->op;
@@ -122,6 +133,8 @@ void cu_asm(Cuda *x, const CudaStmt *s) { wrap(x, s, thread_op[s->op.op].form); 
 
 // ---- moves and arithmetic -----------------------------------------------------------------------
 
+// Also the way to special registers. CUDA's own names serve where there are some; the address of
+// the dynamic shared memory is that of the array which the file declares.
 void cu_mov(Cuda *x, const CudaStmt *s)
 {
     static const char *const special[SR_COUNT] = {
@@ -147,8 +160,11 @@ void cu_mov(Cuda *x, const CudaStmt *s)
     cu_assign(x, s, "%s", special[o->reg]);
 }
 
+// A number that does not depend on the round of an unroll region.
 static bool is_plain_imm(const Operand *o) { return o->kind == OPD_IMM && !o->nterms; }
 
+// Adding 0 and subtracting negatives are printed as a reader would write them; wrapping arithmetic
+// makes that the same value.
 void cu_add(Cuda *x, const CudaStmt *s)
 {
     bool minus = s->op.op == OP_SUB;
@@ -164,6 +180,7 @@ void cu_add(Cuda *x, const CudaStmt *s)
     }
 }
 
+// Never `a * b + c` on floats: nvcc would contract or not as its options say.
 void cu_multiply(Cuda *x, const CudaStmt *s)
 {
     bool mad = s->op.op == OP_MAD;
@@ -173,6 +190,7 @@ void cu_multiply(Cuda *x, const CudaStmt *s)
     else cu_assign(x, s, "%s * %s%s%s", a, b, mad ? " + " : "", c);
 }
 
+// One cast is enough in C: the other factor is widened with it.
 void cu_mulwide(Cuda *x, const CudaStmt *s)
 {
     const Operand *a = &s->op.opnd[1], *b = &s->op.opnd[2];
@@ -200,6 +218,7 @@ void cu_divide(Cuda *x, const CudaStmt *s)
         wrap(x, s, s->op.op == OP_DIV ? "div.%t %0, %1, %2;" : "rem.%t %0, %1, %2;");
 }
 
+// fminf and fmaxf return the other operand of a NaN, as the machine's min and max do.
 void cu_minmax(Cuda *x, const CudaStmt *s)
 {
     bool low = s->op.op == OP_MIN;
@@ -212,6 +231,7 @@ void cu_minmax(Cuda *x, const CudaStmt *s)
     else cu_assign(x, s, "%s(%s, %s)", name, cu_src(x, a, t), cu_src(x, b, t));
 }
 
+// 0u - x, not -x: the lowest integer has no negative in C.
 void cu_neg(Cuda *x, const CudaStmt *s)
 {
     if (is_real(s)) cu_assign(x, s, "-%s", src(x, s, 1));
@@ -226,6 +246,8 @@ void cu_abs(Cuda *x, const CudaStmt *s)
 
 void cu_sqrt(Cuda *x, const CudaStmt *s) { cu_assign(x, s, "__fsqrt_rn(%s)", src(x, s, 1)); }
 
+// Between predicates (bool) & and | would be integers: && and || keep them bool, and no operand
+// here has an effect that could be skipped.
 void cu_bitwise(Cuda *x, const CudaStmt *s)
 {
     bool truth = s->op.type == TT_PRED;
@@ -261,7 +283,9 @@ void cu_setp(Cuda *x, const CudaStmt *s)
     ThreadType t = type_of(s);
     CudaStmt plain = *s;
     plain.op.type = TT_PRED; // the class of the result
+    // Equality is the same for signed and unsigned bits; only order needs the cast.
     bool ordered = s->op.cmp >= CMP_LT;
+    // A comparison of unsigned with 0 that is always true or false: nvcc would warn of it.
     bool zero = is_plain_imm(b) && !b->base && !is_signed(t) && t != TT_F32;
     if (zero && s->op.cmp == CMP_GE) cu_assign(x, &plain, "true");
     else if (zero && s->op.cmp == CMP_LT) cu_assign(x, &plain, "false");
@@ -323,6 +347,8 @@ static void convert_by_asm(Cuda *x, const CudaStmt *s, ThreadType to, ThreadType
     cu_assign(x, s, "%s(%s)", name, cu_src(x, &s->op.opnd[1], from));
 }
 
+// Integers by casts, which wrap; between floats and integers by the intrinsics with their rounding;
+// everything else has no word in C++.
 void cu_cvt(Cuda *x, const CudaStmt *s)
 {
     ThreadType to = type_of(s), from = (ThreadType)s->op.type2;
@@ -344,6 +370,7 @@ void cu_cvt(Cuda *x, const CudaStmt *s)
     }
 }
 
+// The first source becomes the upper half, as in PTX.
 void cu_cvtpack(Cuda *x, const CudaStmt *s)
 {
     ThreadType t = type_of(s);
@@ -379,6 +406,7 @@ void cu_pack(Cuda *x, const CudaStmt *s)
                 cu_src(x, &s->op.opnd[2], half));
 }
 
+// Halves may be float registers: their bits are moved, so the helper's name tells which are.
 void cu_unpack(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;
@@ -398,6 +426,7 @@ void cu_unpack(Cuda *x, const CudaStmt *s)
               cu_element(x, &op->opnd[1], 0), cu_src(x, &op->opnd[2], type_of(s)));
 }
 
+// All 32 lanes take part (the full mask): the thread IR shuffles whole warps only.
 void cu_shfl(Cuda *x, const CudaStmt *s)
 {
     static const char *const mode[] = {"_xor", "", "_up", "_down"};

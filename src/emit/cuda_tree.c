@@ -13,6 +13,7 @@
 
 // ---- operands -----------------------------------------------------------------------------------
 
+// `pass_writes`: which of the two passes of cu_visit this is.
 static void visit_one(const Operand *o, bool write, bool pass_writes, CudaVisit *visit, void *ctx)
 {
     if (o->kind == OPD_REG && write == pass_writes) visit(ctx, o, write);
@@ -26,6 +27,8 @@ static void visit_letters(const CudaStmt *s, bool writes, CudaVisit *visit, void
     for (const char *c = thread_op[op->op].sig; *c; c++) {
         int n = thread_sig_operands(op, *c);
         bool write = *c == 'd' || *c == 'P' || *c == 'F';
+        // The accumulator: read and written, but for the first step of a product that starts from
+        // zero.
         if (*c == 'R') {
             if (!s->fresh) visit_one(&op->opnd[k], false, writes, visit, ctx);
             write = true;
@@ -55,6 +58,7 @@ bool cu_whole_role(const ThreadFn *f, const ThreadOp *op)
 
 // ---- copying ------------------------------------------------------------------------------------
 
+// `at`: index of the region's statement in `parent`.
 static CudaBlock *new_block(Cuda *x, CudaBlock *parent, int at)
 {
     CudaBlock *b = ARENA_NEW(x->arena, CudaBlock);
@@ -64,6 +68,7 @@ static CudaBlock *new_block(Cuda *x, CudaBlock *parent, int at)
     return b;
 }
 
+// The same element of the same predicate, with the same sense.
 static bool same_guard(const Operand *a, const Operand *b)
 {
     return a->kind != OPD_NONE && b->kind != OPD_NONE && a->reg == b->reg && a->base == b->base &&
@@ -86,6 +91,8 @@ static bool writes_register(const ThreadOp *op, int reg)
 
 static void copy_block(Cuda *x, const ThreadBlock *from, CudaBlock *to);
 
+// Its own copy, so that guards can be taken off; regions are copied with it. Every region gets a
+// block, also an empty one, since handlers print it.
 static void copy_op(Cuda *x, const ThreadOp *op, CudaBlock *to)
 {
     CudaStmt s = {.op = *op};
@@ -95,6 +102,8 @@ static void copy_op(Cuda *x, const ThreadOp *op, CudaBlock *to)
         CudaBlock *above = to;
         if (op->op == OP_FOR) {
             above = new_block(x, to, at);
+            // A `for` has a scope around its body: its variable may live there without being
+            // visible behind it.
             above->scope = true;
         }
         s.body = new_block(x, above, at);
@@ -119,12 +128,14 @@ static int copy_guarded(Cuda *x, const ThreadBlock *from, int i, CudaBlock *to)
     bool more = true;
     for (; more && i < from->n && same_guard(&from->at[i]->guard, &first->guard); i++) {
         copy_op(x, from->at[i], s.body);
+        // An operation that changes its own guard ends the `if`: the next one sees the new value.
         more = !writes_register(from->at[i], first->guard.reg);
     }
     vec_push(x->arena, &to->stmts, s);
     return i;
 }
 
+// Runs of operations under one guard are joined; everything else is copied one by one.
 static void copy_block(Cuda *x, const ThreadBlock *from, CudaBlock *to)
 {
     for (int i = 0; i < from->n;) {
@@ -141,6 +152,7 @@ typedef struct {
     int at; // statement
 } Use;
 
+// The innermost block that holds both.
 static CudaBlock *common(CudaBlock *a, CudaBlock *b)
 {
     while (a != b) {
@@ -150,6 +162,7 @@ static CudaBlock *common(CudaBlock *a, CudaBlock *b)
     return a;
 }
 
+// First pass: how often a register is read and written, and the innermost block with all its uses.
 static void note_use(void *ctx, const Operand *o, bool write)
 {
     Use *u = ctx;
@@ -177,6 +190,8 @@ static void walk_uses(Use *u, CudaBlock *b, CudaVisit *visit)
     }
 }
 
+// The first use decides where a block declares the register: uses deeper inside count as their
+// region.
 static void note_first(void *ctx, const Operand *o, bool write)
 {
     (void)write;
@@ -233,6 +248,7 @@ typedef struct {
     VEC(Written) log;   // elements marked as written, so that they can be unmarked
 } Simulation;
 
+// First element that an operand names in the round that is being simulated.
 static i64 position(const Cuda *x, const Operand *o)
 {
     i64 v = o->base;
@@ -240,6 +256,7 @@ static i64 position(const Cuda *x, const Operand *o)
     return v;
 }
 
+// A read of an element that was not written before means that its value came from an earlier round.
 static void simulate_use(void *ctx, const Operand *o, bool write)
 {
     Simulation *m = ctx;
@@ -272,6 +289,7 @@ static void simulate_maybe(Simulation *m, const CudaStmt *s, const CudaBlock *b)
     }
 }
 
+// An unroll region runs all its rounds, a loop perhaps none: what it writes is forgotten behind it.
 static void simulate(Simulation *m, const CudaBlock *b)
 {
     for (int i = 0; i < b->stmts.n; i++) {
@@ -310,17 +328,21 @@ static void settle(Simulation *m, CudaBlock *b)
         m->written[r] = ARENA_ARRAY(x->arena, u8, x->fn->regs.at[r].count);
         m->carried[r] = false;
     }
+    // Every execution of `b` starts with nothing written.
     m->log.n = 0;
     simulate(m, b);
     for (int i = 0; i < b->residents.n; i++) {
         int r = b->residents.at[i];
         m->written[r] = NULL; // no longer asked about
         if (!m->carried[r]) continue;
+        // It may be read in the next round, so it must live as long as the loop.
         x->reg[r].home = outside;
         vec_push(x->arena, &outside->residents, r);
     }
 }
 
+// Copies, counts, and then decides: home blocks as the uses ask for, moved outwards where a value
+// lives from round to round, and last the statement before which each register is declared.
 CudaBlock *cu_tree(Cuda *x)
 {
     const ThreadFn *f = x->fn;

@@ -8,6 +8,8 @@
 // hence this analysis, which follows the groups of products through the program.
 #include "cuda_impl.h"
 
+// GROUPS: waits of more than 7 are not printed, so older groups need not be told apart. ROUNDS: a
+// commit moves a set back by one group, so a loop is stable after about GROUPS rounds.
 enum { GROUPS = 9, ROUNDS = 32 };
 // The open group is [0], [1] the newest committed one; older than [GROUPS - 1] are with it.
 typedef struct {
@@ -21,6 +23,7 @@ static bool overlap(const CudaRange *a, const CudaRange *b)
     return a->reg == b->reg && a->first < b->first + b->count && b->first < a->first + a->count;
 }
 
+// Ranges that another one covers are left out; neighbours are joined only when printed.
 static void add_range(Cuda *x, CudaRanges *set, CudaRange r)
 {
     for (int i = 0; i < set->n; i++) {
@@ -75,6 +78,7 @@ static CudaRange whole_range(const Cuda *x, const Operand *o, const int *trips)
         if (reach < 0) lo += reach;
         else hi += reach;
     }
+    // The bounds may reach beyond the array where coefficients are negative: cut to what exists.
     hi = MIN(hi + o->count, (i64)x->fn->regs.at[o->reg].count);
     lo = MAX(lo, 0);
     return (CudaRange){o->reg, (int)lo, (int)(hi - lo)};
@@ -92,6 +96,7 @@ static bool is_product(const CudaStmt *s)
     return s->op.op == OP_WGMMA_SS || s->op.op == OP_WGMMA_RS;
 }
 
+// Registers of a product: the accumulator, and A when it comes from registers.
 static void product_ranges(const Walk *w, const CudaStmt *s, CudaRange out[2], int *n)
 {
     *n = 0;
@@ -111,6 +116,8 @@ static bool taken_until_commit(Walk *w, const CudaBlock *b, int from, CudaRanges
             CudaRange r[2];
             int n;
             product_ranges(w, s, r, &n);
+            // An accumulator that an earlier step of the same product started anew holds no old
+            // value to keep.
             bool known = false;
             for (int k = 0; k < fresh->n; k++) known |= overlap(&fresh->at[k], &r[0]);
             if (s->fresh) add_range(w->x, fresh, r[0]);
@@ -122,6 +129,8 @@ static bool taken_until_commit(Walk *w, const CudaBlock *b, int from, CudaRanges
     return false;
 }
 
+// Registers that products behind the fence read must be final before it; those that a product in
+// flight may still be writing must not be touched.
 static void hold_at_fence(Walk *w, const CudaBlock *b, int i, const Flight *f, CudaStmt *s)
 {
     CudaRanges taken = {0}, fresh = {0};
@@ -143,6 +152,7 @@ static void hold_at_wait(Walk *w, Flight *f, CudaStmt *s)
     }
 }
 
+// The open group becomes the newest; the two oldest are joined, since only GROUPS are told apart.
 static void commit(Walk *w, Flight *f)
 {
     CudaRanges last = f->group[GROUPS - 1];
@@ -165,6 +175,7 @@ static void walk_loop(Walk *w, CudaStmt *s, Flight *f)
     if (s->op.op == OP_UNROLL) *f = end; // it runs at least once
 }
 
+// What may be in flight on either way is in flight behind it.
 static void walk_branches(Walk *w, CudaStmt *s, Flight *f)
 {
     Flight other = copy_flight(w->x, f);
@@ -173,6 +184,8 @@ static void walk_branches(Walk *w, CudaStmt *s, Flight *f)
     join(w->x, f, &other);
 }
 
+// One walk in program order; `hold` of a statement is set anew each time, so the last round over a
+// loop, which knows all that can be in flight at its head, has the final word.
 static void walk_block(Walk *w, CudaBlock *b, Flight *f)
 {
     for (int i = 0; i < b->stmts.n; i++) {
@@ -198,6 +211,7 @@ static void walk_block(Walk *w, CudaBlock *b, Flight *f)
     }
 }
 
+// Unroll variables that are not in force yet count as one round, so that every range is defined.
 void cu_find_held(Cuda *x, CudaBlock *body)
 {
     Walk w = {x, ARENA_ARRAY(x->arena, int, x->fn->unrolls.n)};
@@ -221,6 +235,8 @@ static CudaRanges merged(Cuda *x, const CudaRanges *set)
     return out;
 }
 
+// Printed per run of neighbouring registers. An empty asm with a read-and-write operand costs no
+// instruction, but the compiler must have the value there and may not carry uses over it.
 void cu_print_hold(Cuda *x, const CudaStmt *s)
 {
     CudaRanges hold = merged(x, &s->hold);
@@ -242,6 +258,7 @@ void cu_print_hold(Cuda *x, const CudaStmt *s)
     }
 }
 
+// Values that the products take are held before the fence, results behind the wait.
 void cu_wgmma_fence(Cuda *x, const CudaStmt *s)
 {
     cu_print_hold(x, s);
@@ -280,11 +297,14 @@ static void define_wgmma(Cuda *x, const CudaStmt *s, const char *name, const cha
 {
     const ThreadOp *op = &s->op;
     bool shared_a = op->op == OP_WGMMA_SS;
+    // 64 rows x n columns over 128 threads.
     int regs = op->n / 2, next = regs;
     Buf b = {0};
     buf_printf(&b, CUDA_FUNCTION "void %s(float *d, %s, uint64_t b%s)\n{\n", name,
                shared_a ? "uint64_t a" : "const uint32_t *a", s->fresh ? "" : ", bool accumulate");
     buf_puts(&b, "    asm volatile(\n        \"{ .reg .pred p; setp.ne.b32 p, ");
+    // Numbers of the operands: D takes the first n / 2, then A (a descriptor or 4 registers), B,
+    // predicate.
     int a_at = next, b_at = next + (shared_a ? 1 : 4), p_at = b_at + 1;
     if (s->fresh) buf_puts(&b, "0");
     else buf_printf(&b, "%%%d", p_at);
@@ -308,6 +328,7 @@ static void define_wgmma(Cuda *x, const CudaStmt *s, const char *name, const cha
     buf_free(&b);
 }
 
+// One function per shape, type and set of flags: all of them are fixed in the instruction.
 void cu_wgmma(Cuda *x, const CudaStmt *s)
 {
     const ThreadOp *op = &s->op;

@@ -10,6 +10,7 @@
 
 // ---- lines and operands -------------------------------------------------------------------------
 
+// Without folders: the text must not depend on where it was built.
 static const char *file_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -25,6 +26,7 @@ static void source_line(Ptx *x, Loc loc)
     buf_printf(x->out, "    // %s:%u\n", name, loc.line);
 }
 
+// `op` may be NULL: lines of control flow have no guard.
 void ptx_line(Ptx *x, const ThreadOp *op, const char *fmt, ...)
 {
     buf_puts(x->out, "    ");
@@ -39,6 +41,7 @@ void ptx_line(Ptx *x, const ThreadOp *op, const char *fmt, ...)
     buf_putc(x->out, '\n');
 }
 
+// The value of an index or immediate in the round of the unroll regions that is being printed.
 static i64 affine_value(Ptx *x, const Operand *o)
 {
     i64 v = o->base;
@@ -46,6 +49,8 @@ static i64 affine_value(Ptx *x, const Operand *o)
     return v;
 }
 
+// Element k of a register operand. A single register has its name; one of an array the name with
+// the element's number, since PTX declares `name<count>` as name0 to name(count - 1).
 PtxText ptx_element(Ptx *x, const Operand *o, int k)
 {
     PtxText t;
@@ -55,6 +60,9 @@ PtxText ptx_element(Ptx *x, const Operand *o, int k)
     return t;
 }
 
+// A source as text. Immediates are cut to the width of their class and printed as signed: the
+// assembler refuses numbers that a type cannot hold. Float immediates go by their bits, so that no
+// decimal rounding comes in.
 PtxText ptx_operand(Ptx *x, const Operand *o, ThreadType type)
 {
     static const char *const special[SR_COUNT] = {
@@ -80,6 +88,8 @@ PtxText ptx_operand(Ptx *x, const Operand *o, ThreadType type)
     }
 }
 
+// The precision keeps the text within PtxText whatever the name; names are at most 31 characters
+// long (name_registers), so nothing is cut.
 PtxText ptx_address(Ptx *x, const Operand *o)
 {
     PtxText t, base = ptx_element(x, &o[0], 0);
@@ -90,6 +100,7 @@ PtxText ptx_address(Ptx *x, const Operand *o)
     return t;
 }
 
+// Vectors of loads and products stand in braces; a product's registers even when it is only one.
 void ptx_range(Ptx *x, const Operand *o, bool braces_for_one, Buf *out)
 {
     bool braces = o->count > 1 || braces_for_one;
@@ -103,6 +114,7 @@ const char *ptx_type(ThreadType t) { return thread_type_name[t]; }
 
 // ---- the table ----------------------------------------------------------------------------------
 
+// Operations whose spelling depends on more than their row of ops.h; all others go by its format.
 static PtxHandler *const handler[OP_COUNT] = {
     [OP_ADD] = ptx_add,           [OP_SUB] = ptx_add,
     [OP_MUL] = ptx_multiply,      [OP_MAD] = ptx_multiply,
@@ -141,10 +153,13 @@ static ThreadType letter_type(const ThreadOp *op, char letter)
 }
 
 // Writes an operation by the format of its row.
+// The format of a row names its operands by %0 to %9 in the order of the signature, where an
+// address is one operand; %t, %u are the types, %n the attribute, %c the comparison.
 static void print_form(Ptx *x, const ThreadOp *op)
 {
     PtxText operand[8];
     int n = 0, k = 0;
+    // The operands as text first; an address takes two of op->opnd and is one of the format.
     for (const char *s = thread_op[op->op].sig; *s; s++) {
         bool address = *s == 'S' || *s == 'G' || *s == 'B';
         operand[n++] = address ? ptx_address(x, &op->opnd[k])
@@ -175,12 +190,15 @@ static void print_form(Ptx *x, const ThreadOp *op)
 static void print_block(Ptx *x, const ThreadBlock *b);
 
 // The test stands at both ends, so that an iteration has one branch.
+// A loop. `bra.uni` says that no warp splits here: bounds are equal in all lanes (the checker's
+// law).
 static void print_for(Ptx *x, const ThreadOp *op)
 {
     int label = x->labels++, loop = x->loops++;
     PtxText k = ptx_element(x, &op->opnd[0], 0);
     PtxText lo = ptx_operand(x, &op->opnd[1], TT_S32), hi = ptx_operand(x, &op->opnd[2], TT_S32);
     ptx_line(x, NULL, "mov.b32 %s, %s;", k.s, lo.s);
+    // A loop whose bounds are empty at entry runs no round.
     ptx_line(x, NULL, "setp.ge.s32 %%$loop%d, %s, %s;", loop, k.s, hi.s);
     ptx_line(x, NULL, "@%%$loop%d bra.uni $end%d;", loop, label);
     buf_printf(x->out, "$for%d:\n", label);
@@ -194,6 +212,7 @@ static void print_for(Ptx *x, const ThreadOp *op)
     buf_printf(x->out, "$end%d:\n", label);
 }
 
+// `.uni` only where the program says so: on a branch that does split a warp it is undefined.
 static void print_if(Ptx *x, const ThreadOp *op)
 {
     int label = x->labels++;
@@ -210,6 +229,8 @@ static void print_if(Ptx *x, const ThreadOp *op)
     buf_printf(x->out, "$end%d:\n", label);
 }
 
+// A role is a range of whole warps, so its branch splits none. The unsigned difference tests both
+// ends at once. The role of all warps needs no branch.
 static void print_role(Ptx *x, const ThreadOp *op)
 {
     if (op->imm == 0 && op->n == x->fn->threads / 32) {
@@ -226,6 +247,7 @@ static void print_role(Ptx *x, const ThreadOp *op)
     buf_printf(x->out, "$end%d:\n", label);
 }
 
+// An unroll region is printed once per round, with its variable's value in x->value.
 static void print_op(Ptx *x, const ThreadOp *op)
 {
     source_line(x, op->loc);
@@ -254,7 +276,8 @@ static void print_block(Ptx *x, const ThreadBlock *b)
 
 // ---- one kernel ---------------------------------------------------------------------------------
 
-// Is %name one of the machine's own registers? Their list grows; these are the families.
+// Is %name one of the machine's own registers? Their list grows from version to version; these are
+// the families. A register of the program with such a name gets a $ behind it.
 static bool is_machine_name(const char *name)
 {
     static const char *const prefix[] = {
@@ -266,6 +289,8 @@ static bool is_machine_name(const char *name)
     return false;
 }
 
+// Spelling of every register. Arrays get a $ at the end, so that `a` of 12 elements and a register
+// `a1` cannot meet; long names are made unique by their number.
 static void name_registers(Ptx *x)
 {
     const ThreadFn *f = x->fn;
@@ -281,6 +306,9 @@ static void name_registers(Ptx *x)
     }
 }
 
+// `.reqntid` together with `.maxnreg` (or a number of CTAs) fixes how many registers a thread has
+// at entry: without it the assembler ignores setmaxnreg. A tensor map is 128 bytes at a multiple of
+// 64 and is passed by value, since the TMA unit reads it from the kernel's parameters.
 static void print_params(Ptx *x, Buf *out)
 {
     static const char *const type[] = {".u64", ".u32", ".u64", ".f32"};
@@ -300,6 +328,7 @@ static void print_params(Ptx *x, Buf *out)
         buf_printf(out, ".explicitcluster\n.reqnctapercluster %d, 1, 1\n", f->cluster);
 }
 
+// One declaration for up to eight neighbours of a class.
 static void print_registers(Ptx *x, Buf *out)
 {
     const ThreadFn *f = x->fn;
@@ -341,6 +370,7 @@ static void print_prologue(Ptx *x, Buf *out)
     }
 }
 
+// The body comes first: printing it shows which names of the prologue it needs.
 static void print_kernel(Ptx *x, const ThreadFn *f, Buf *out)
 {
     Arena *a = x->mod->arena;
@@ -365,6 +395,8 @@ static void print_kernel(Ptx *x, const ThreadFn *f, Buf *out)
 
 // ---- the module ---------------------------------------------------------------------------------
 
+// The lowest PTX version that knows all operations: an older driver takes the text if it can. Tens
+// and ones: 80 is 8.0, the first with sm_90a.
 static int block_version(const ThreadBlock *b)
 {
     int version = 80; // sm_90a
@@ -376,6 +408,8 @@ static int block_version(const ThreadBlock *b)
     return version;
 }
 
+// The plan first, then the head with the version that the kernels turned out to need. Shared memory
+// is one array for all kernels, aligned so that swizzled tiles (1024 bytes) count from its start.
 bool ptx_print(const ThreadModule *m, const Plan *plan, Diag *d, Buf *out)
 {
     (void)d; // the thread IR holds nothing that PTX cannot say
@@ -389,6 +423,7 @@ bool ptx_print(const ThreadModule *m, const Plan *plan, Diag *d, Buf *out)
     if (plan) plan_print(plan, "//@ ", out);
     buf_printf(out, ".version %d.%d\n.target sm_90a\n.address_size 64\n", version / 10,
                version % 10);
+    // `.extern` and without a size: the launch says how much there is.
     if (x.uses_smem) buf_puts(out, "\n.extern .shared .align 1024 .b8 baton_smem[];\n");
     buf_write(out, kernels.s, kernels.n);
     buf_free(&kernels);

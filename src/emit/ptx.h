@@ -1,5 +1,7 @@
 // ptx.h - thread IR to PTX for sm_90a. In: a module that passed thread_check. Out: one text that
-// the driver or ptxas assembles, with the launch plan as comment lines at its head.
+// the driver or ptxas assembles, with the launch plan as comment lines at its head ("//@ ..."), so
+// that the file alone is enough to run. Nothing is decided here: the same module gives the same
+// text, instruction by instruction.
 #ifndef BATON_PTX_H
 #define BATON_PTX_H
 

@@ -13,6 +13,8 @@
 typedef struct {
     const ThreadModule *mod;
     const ThreadFn *fn;
+    // The text of the body is collected before its frame is written: printing it shows what the
+    // frame must declare (uses_warp, policies, tensor maps).
     Buf *out;              // body of the kernel
     i64 *value;            // of the unroll variables
     const char **reg_name; // spelling of a register, without the element of an array

@@ -1,5 +1,8 @@
-// ptx_math.c - arithmetic, conversions, lane exchange and products of the PTX printer. Float
-// arithmetic is always written with its rounding.
+// ptx_math.c - arithmetic, conversions, lane exchange and products of the PTX printer.
+//
+// Float arithmetic is always written with its rounding: without one the assembler may contract a
+// product and a sum into one operation, and the result would depend on its version. Denormals are
+// kept (no .ftz) but where the row of ops.h says otherwise.
 #include "ptx_impl.h"
 
 #include <stdio.h>
@@ -28,6 +31,7 @@ void ptx_multiply(Ptx *x, const ThreadOp *op)
              ptx_operand(x, &op->opnd[2], t).s, mad ? ", " : "", c.s);
 }
 
+// Twice the width: both factors are 32 bits wide, the type is that of the product.
 void ptx_mulwide(Ptx *x, const ThreadOp *op)
 {
     ThreadType half = op->type == TT_U64 ? TT_U32 : TT_S32;
@@ -35,6 +39,7 @@ void ptx_mulwide(Ptx *x, const ThreadOp *op)
              ptx_operand(x, &op->opnd[1], half).s, ptx_operand(x, &op->opnd[2], half).s);
 }
 
+// Float division is the correctly rounded one, which the assembler makes a short routine of.
 void ptx_divide(Ptx *x, const ThreadOp *op)
 {
     ThreadType t = type_of(op);
@@ -45,9 +50,12 @@ void ptx_divide(Ptx *x, const ThreadOp *op)
 
 // ---- conversions --------------------------------------------------------------------------------
 
+// Eight-bit floats have no registers of their own and convert in pairs.
 static bool is_eight_bit(ThreadType t) { return t == TT_E4M3 || t == TT_E5M2; }
 
-// Rounding between the two types of a plain cvt.
+// Rounding between the two types of a plain cvt; "" where the conversion is exact or between
+// integers and PTX allows none. tf32 has only round to nearest, ties away; an integer result is
+// rounded to nearest even unless the program asks for toward zero.
 static const char *rounding(const ThreadOp *op)
 {
     ThreadType to = type_of(op), from = (ThreadType)op->type2;
@@ -58,6 +66,7 @@ static const char *rounding(const ThreadOp *op)
     return to == TT_F32 && integer_source ? ".rn" : "";
 }
 
+// A conversion within one register; pairs are ptx_cvtpack's.
 void ptx_cvt(Ptx *x, const ThreadOp *op)
 {
     ThreadType to = type_of(op), from = (ThreadType)op->type2;
@@ -78,6 +87,7 @@ void ptx_cvt(Ptx *x, const ThreadOp *op)
     }
 }
 
+// The first source becomes the upper half. Eight-bit types saturate: PTX has no other form.
 void ptx_cvtpack(Ptx *x, const ThreadOp *op)
 {
     bool saturate = op->type == TT_E4M3X2 || op->type == TT_E5M2X2;
@@ -86,6 +96,7 @@ void ptx_cvtpack(Ptx *x, const ThreadOp *op)
              ptx_operand(x, &op->opnd[1], TT_F32).s, ptx_operand(x, &op->opnd[2], TT_F32).s);
 }
 
+// The first source is the lower half, unlike cvt's.
 void ptx_pack(Ptx *x, const ThreadOp *op)
 {
     ptx_line(x, op, "mov.%s %s, {%s, %s};", ptx_type(type_of(op)),
@@ -100,7 +111,8 @@ void ptx_unpack(Ptx *x, const ThreadOp *op)
              ptx_element(x, &op->opnd[2], 0).s);
 }
 
-// The last operand but one clamps: the highest lane, for `up` the lowest.
+// The last operand but one clamps: the highest lane, for `up` the lowest. The mask names all lanes:
+// the program shuffles only where a whole warp runs.
 void ptx_shfl(Ptx *x, const ThreadOp *op)
 {
     ptx_line(x, op, "shfl.sync.%s.b32 %s, %s, %s, %d, 0xffffffff;", shfl_mode_name[op->n],
@@ -115,6 +127,7 @@ typedef struct {
     u8 type, depth;
     bool transposes;
 } MmaType;
+// Depth: elements of K in 32 bytes. The tensor cores take MN-major operands of 16-bit types only.
 static const MmaType mma_type[] = {
     {TT_F16, 16, true},
     {TT_BF16, 16, true},
@@ -123,6 +136,9 @@ static const MmaType mma_type[] = {
     {TT_E5M2, 32, false},
 };
 
+// One product of 64 rows. D is in place; the predicate says whether its old values count. The
+// scales of A and B are 1 or -1; the last numbers, where the type has them, say whether an operand
+// lies transposed (MN-major), which a register operand cannot.
 void ptx_wgmma(Ptx *x, const ThreadOp *op)
 {
     const MmaType *row = mma_type;
@@ -135,9 +151,12 @@ void ptx_wgmma(Ptx *x, const ThreadOp *op)
     ptx_range(x, &op->opnd[0], true, &text);
     buf_puts(&text, ", ");
     ptx_range(x, &op->opnd[1], !shared_a, &text);
+    // Descriptor of B; predicate "accumulate"; scales of A and B.
     buf_printf(&text, ", %s, %s, %d, %d", ptx_element(x, &op->opnd[2], 0).s,
                ptx_element(x, &op->opnd[3], 0).s, op->flags & OPF_NEG_A ? -1 : 1,
                op->flags & OPF_NEG_B ? -1 : 1);
+    // A register operand has no layout in memory that could be transposed, so it has no such
+    // number.
     if (row->transposes && shared_a) buf_printf(&text, ", %d", op->flags & OPF_TRANS_A ? 1 : 0);
     if (row->transposes) buf_printf(&text, ", %d", op->flags & OPF_TRANS_B ? 1 : 0);
     ptx_line(x, op, "%s;", text.s);

@@ -1,9 +1,14 @@
 // ptx_mem.c - memory, asynchronous copies and barriers of the PTX printer.
+//
+// In: one operation of a checked program, whose operands stand in the order of its signature; an
+// address is two of them, base register and offset. Out: its instruction. Shared addresses are
+// offsets into the CTA's shared window (32 bits), global ones are of the global window (64 bits).
+// The coordinates that operations carry beside their addresses are for the checkers: not printed.
 #include "ptx_impl.h"
 
 #include <stdio.h>
 
-// A pointer parameter becomes an address of the global window.
+// A pointer parameter becomes an address of the global window: ld.global takes no generic one.
 void ptx_ldparam(Ptx *x, const ThreadOp *op)
 {
     const ThreadParam *p = &x->fn->params.at[op->opnd[1].reg];
@@ -24,6 +29,8 @@ static PtxText access(const ThreadOp *op)
     return t;
 }
 
+// A plain ld or st: the assembler may reorder it where no fence, barrier or dependence of the
+// program stands between, which is what the checkers assume of it.
 void ptx_load(Ptx *x, const ThreadOp *op)
 {
     Buf regs = {0};
@@ -40,6 +47,7 @@ void ptx_store(Ptx *x, const ThreadOp *op)
     buf_free(&regs);
 }
 
+// Matrices of 8 x 8 elements of 16 bits; lane 8i + r gives the address of row r of matrix i.
 void ptx_ldmatrix(Ptx *x, const ThreadOp *op)
 {
     Buf regs = {0};
@@ -49,6 +57,7 @@ void ptx_ldmatrix(Ptx *x, const ThreadOp *op)
     buf_free(&regs);
 }
 
+// The reverse of ldmatrix, with the same map of lanes to elements.
 void ptx_stmatrix(Ptx *x, const ThreadOp *op)
 {
     Buf regs = {0};
@@ -88,6 +97,7 @@ void ptx_tma_load(Ptx *x, const ThreadOp *op)
     if (op->flags & OPF_EVICT_FIRST) policy = ", %$evict_first";
     if (op->flags & OPF_EVICT_LAST) policy = ", %$evict_last";
     if (*policy) hint = ".L2::cache_hint";
+    // The policy registers are made in the prologue once a copy needs them (print_prologue).
     x->policy_first |= (op->flags & OPF_EVICT_FIRST) != 0;
     x->policy_last |= (op->flags & OPF_EVICT_LAST) != 0;
     ptx_line(x, op,
@@ -98,6 +108,7 @@ void ptx_tma_load(Ptx *x, const ThreadOp *op)
     buf_free(&place);
 }
 
+// The completion is counted by bulk groups of the thread that issues it, not by an mbarrier.
 void ptx_tma_store(Ptx *x, const ThreadOp *op)
 {
     Buf place = {0};
@@ -107,15 +118,16 @@ void ptx_tma_store(Ptx *x, const ThreadOp *op)
     buf_free(&place);
 }
 
+// The map is fetched into the cache of descriptors, which hides its latency from the first copy.
 void ptx_tma_prefetch(Ptx *x, const ThreadOp *op)
 {
     x->tmap_used[op->opnd[0].reg] = 1;
     ptx_line(x, op, "prefetch.tensormap [%%$p_%s];", x->fn->params.at[op->opnd[0].reg].name);
 }
 
-// try_wait sleeps for a while by itself, so the loop is no busy one.
-// A loop ends a basic block, and the assembler moves nothing over its end. The loop must do something:
-// an empty one is removed, and a trap makes the assembler serialise wgmma (C7518).
+// A loop ends a basic block, and the assembler moves nothing over its end. The loop must do
+// something: an empty one is removed, and a trap makes the assembler serialise wgmma (C7518). It is
+// never entered, as the predicate is never true (event.c of the lowering).
 void ptx_pin(Ptx *x, const ThreadOp *op)
 {
     int label = x->labels++;
@@ -126,8 +138,12 @@ void ptx_pin(Ptx *x, const ThreadOp *op)
     buf_printf(x->out, "$end%d:\n", label);
 }
 
+// Waits until the phase of the given parity is complete. try_wait sleeps for a while by itself
+// (some microseconds), so the loop is no busy one. A successful wait acquires: what was done before
+// the arrivals, and the bytes that the phase counted, are visible behind it.
 void ptx_mbar_wait(Ptx *x, const ThreadOp *op)
 {
+    // Each wait has a predicate of its own: nothing else may overwrite it inside the loop.
     int label = x->labels++, test = x->loops++;
     if (op->guard.kind != OPD_NONE) { // a loop cannot stand under a guard: branch around it
         PtxText g = ptx_element(x, &op->guard, 0);
