@@ -159,6 +159,9 @@ void sync_leave(Lower *l, const SyncState *before)
 // Read after write and write after anything need a barrier; reads among each other do not.
 void sync_before(Lower *l, const TileOp *op)
 {
+    // A trigger releases what stands before it, loads among that.
+    for (int i = 0; op->op == TOP_TRIGGER && i < l->k->buffers.n; i++)
+        if (l->sync.buf[i] & BUF_PENDING) wait_pending(l, i);
     if (l->apply.op || l->uniform_depth) return; // covered by the enclosing unit
     Access a = access_of(l, op);
     for (int i = 0; i < l->k->buffers.n; i++)
