@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A line's value and how far it was read; lives for one line. Words that fail leave it where it
+// stands, so that the message points at them.
 typedef struct {
     Arena *arena;
     Intern *names;
@@ -66,6 +68,7 @@ static const char *take_name(Cursor *c, const char *required)
     return name;
 }
 
+// try_: true and taken if it stands here, behind blanks. need_: an error if not.
 static bool try_char(Cursor *c, char ch)
 {
     skip_blanks(c);
@@ -86,6 +89,7 @@ static bool need_end(Cursor *c)
     return !*c->s || fail(c, "the end of the line");
 }
 
+// A sign, a point or a digit must stand first: strtod alone would take `inf` and `nan` as well.
 static bool take_number(Cursor *c, double *out)
 {
     skip_blanks(c);
@@ -98,6 +102,7 @@ static bool take_number(Cursor *c, double *out)
 }
 
 // Text up to a blank that stands outside of parentheses; also stops at one of `stop`.
+// Contents such as uniform(-1, 1) are kept as written; who uses them reads them.
 static const char *take_text(Cursor *c, const char *stop)
 {
     skip_blanks(c);
@@ -207,6 +212,7 @@ static void read_inputs(Cursor *c, Contract *out)
     }
 }
 
+// A sentence for people: it is printed, and nothing checks it here.
 static void read_assume(Cursor *c, Contract *out)
 {
     ContractText t = {c->line->value, c->line->value_loc};
@@ -266,6 +272,7 @@ static void read_check(Cursor *c, Contract *out)
                    "the check names no reference");
 }
 
+// A key that repeats adds to what is there; a second line of any other would silently win or lose.
 static const struct {
     const char *key;
     bool repeats;
@@ -274,6 +281,7 @@ static const struct {
             {"where", true, read_where},   {"inputs", true, read_inputs},
             {"assume", true, read_assume}, {"check", false, read_check}};
 
+// Errors do not end the reading: every line is looked at, so that all of them are told at once.
 Contract *contract_read(Arena *a, Intern *names, Diag *d, const AstFile *f)
 {
     if (!f->ncontract) return NULL;
@@ -332,6 +340,7 @@ static bool is_symbol(const Plan *p, const char *name)
     return false;
 }
 
+// For a message: what could have been meant.
 static const char *symbol_list(Arena *a, const Plan *p)
 {
     Buf b = {0};
@@ -343,6 +352,7 @@ static const char *symbol_list(Arena *a, const Plan *p)
 }
 
 // The value of an integer macro of the file.
+// The last definition counts, as for the compiler. Only a body that is one number has a value here.
 static bool macro_value(const AstFile *f, const char *name, i64 *out)
 {
     for (int i = f->nmacros - 1; i >= 0; i--) {
@@ -368,6 +378,7 @@ static const Expr *condition_name(void *ctx, const Expr *var)
 }
 
 // expr_read with `>` and `>=`, which the expressions of the plan do not have.
+// `a > b` is `b < a`. One comparison at the top: the two forms cannot be mixed inside.
 static const Expr *read_condition(ExprPool *p, const char *s, const char **err)
 {
     const Expr *left = expr_read(p, &s, err);
@@ -413,6 +424,7 @@ static void apply_condition(Apply *x, const ContractText *t)
 }
 
 // Defaults of the symbols.
+// An extent's default is 0 or more, as every extent is.
 static void apply_sizes(const Contract *c, Arena *a, Diag *d, Plan *plan)
 {
     for (int i = 0; i < c->sizes.n; i++) {
@@ -456,6 +468,7 @@ static void check_names(const Contract *c, Diag *d, const Plan *plan)
                        c->inputs.at[i].name);
 }
 
+// Order does not matter among the three: each reads the contract and the plan as resolved.
 bool contract_apply(const Contract *c, const AstFile *f, ExprPool *p, Arena *a, Diag *d, Plan *plan)
 {
     int before = diag_errors(d);

@@ -18,13 +18,15 @@
 #include "ast/ast.h"
 #include "plan/plan.h"
 
+// Every part keeps its place in the file, so that what is found wrong later, against the function
+// or the arrays, can still point there.
 typedef struct {
     const char *name; // interned
     Loc loc;
 } ContractName;
 
-typedef struct {
-    const char *name;
+typedef struct { // `S=512`
+    const char *name; // symbol of the plan
     i64 value;
     Loc loc;
 } ContractSize;
@@ -40,7 +42,7 @@ typedef struct { // `causal=1`
     Loc loc;
 } ContractArgument;
 
-typedef struct {
+typedef struct { // a condition or an assumption, as written
     const char *text;
     Loc loc;
 } ContractText;

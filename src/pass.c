@@ -12,7 +12,7 @@
 
 const char *const pass_form_name[FORM_COUNT] = {"ast", "tile", "thread", "ptx", "cuda"};
 
-// ---- the passes ------------------------------------------------------------------------------------
+// ---- the passes ---------------------------------------------------------------------------------
 static bool run_parse(Compilation *c)
 {
     c->file = diag_add_file(c->diag, c->path, c->text, c->text_n);
@@ -44,6 +44,8 @@ static bool choose_entry(Compilation *c)
     return n == 1;
 }
 
+// Names and types first; the contract needs the function's parameters and symbols, and gives the
+// plan its defaults and conditions.
 static bool run_resolve(Compilation *c)
 {
     if (!c->entry && !choose_entry(c)) return false;
@@ -66,6 +68,7 @@ static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
 static bool run_fuse(Compilation *c) { return tile_fuse(c->tile); }
 static bool run_early(Compilation *c) { return tile_start_copies_early(c->tile); }
 
+// Also fills the steps of the plan, which the back ends and the runtime launch from.
 static bool run_lower(Compilation *c)
 {
     ThreadModule *m = ARENA_NEW(c->arena, ThreadModule);
@@ -87,7 +90,7 @@ static bool run_cuda(Compilation *c)
     return cuda_print(&s, c->diag, &c->cuda);
 }
 
-// ---- the table -------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 // Columns: name, form that it leaves, function, what must stand before it, why.
 const Pass pass_table[] = {
     {"parse", FORM_AST, run_parse, {NULL}, "text to syntax tree; macros are expanded here"},
@@ -107,6 +110,8 @@ const Pass pass_table[] = {
 const int pass_count = COUNT(pass_table);
 _Static_assert(COUNT(pass_table) <= PASS_MAX, "Compilation.ms has a place for each pass");
 
+// A row may need only rows above it, and forms follow one another: so running the table from the
+// top is always right.
 const char *pass_check_order(const Pass *table, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -120,7 +125,7 @@ const char *pass_check_order(const Pass *table, int n)
     return NULL;
 }
 
-// ---- the loop --------------------------------------------------------------------------------------
+// ---- the loop -----------------------------------------------------------------------------------
 static double now_ms(void)
 {
     struct timespec t;
@@ -128,8 +133,8 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-// The law of the form that was just reached. A program that breaks it came from a wrong pass, or from
-// a source that an earlier stage should have refused; the message says after which pass.
+// The law of the form that was just reached. A program that breaks it came from a wrong pass, or
+// from a source that an earlier stage should have refused; the message says after which pass.
 static bool check_form(Compilation *c, const Pass *p)
 {
     double start = now_ms();
@@ -201,6 +206,7 @@ void pass_print(const Compilation *c, PassForm form, Buf *out)
     BUG("form %d", form);
 }
 
+// A pass that did not run was not on the way and is left out.
 void pass_print_times(const Compilation *c, Buf *out)
 {
     double total = c->check_ms;

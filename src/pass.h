@@ -1,9 +1,9 @@
 // pass.h - the way of a kernel from text to PTX as one table of passes, and the run over it.
 //
-// A pass is a row: its name, the form of the program that it leaves behind, what must have run before
-// it and why. The table stands in pass.c and is the whole pipeline; its order constraints are data and
-// are checked before anything runs. After every pass the checker of the form runs (always after the
-// last one of a form, after each one when `check_each`).
+// A pass is a row: its name, the form of the program that it leaves behind, what must have run
+// before it and why. The table stands in pass.c and is the whole pipeline; its order constraints
+// are data and are checked before anything runs. After every pass the checker of the form runs
+// (always after the last one of a form, after each one when `check_each`).
 #ifndef BATON_PASS_H
 #define BATON_PASS_H
 
@@ -12,13 +12,16 @@
 #include "thread/thread.h"
 #include "tile/tile.h"
 
-// Forms of the program, in the order of the pipeline. --emit and --dump print them. PTX and CUDA are
-// two texts of one program: the way to CUDA does not lead over PTX.
+// Forms of the program, in the order of the pipeline. --emit and --dump print them. PTX and CUDA
+// are two texts of one program: the way to CUDA does not lead over PTX.
 typedef enum { FORM_AST, FORM_TILE, FORM_THREAD, FORM_PTX, FORM_CUDA, FORM_COUNT } PassForm;
 extern const char *const pass_form_name[FORM_COUNT]; // "ast" "tile" "thread" "ptx" "cuda"
 
+// Rows of the table, and passes that one may need directly (needs of needs follow by themselves).
 enum { PASS_MAX = 32, PASS_MAX_NEEDS = 3 };
 
+// One run of the pipeline: what the caller wants, and what the passes leave for each other. A
+// result is there once the pass that makes it has run, and stays until the arena goes.
 typedef struct {
     // what to compile
     const char *path;          // for messages
@@ -60,10 +63,12 @@ typedef struct {
 extern const Pass pass_table[];
 extern const int pass_count;
 
-// Runs the table up to `c->until`. False when there were errors. Aborts with BUG when the table
-// breaks its own constraints or a checker refuses what a pass made of a right program.
+// Runs the table up to `c->until`. False when there were errors, all of them in c->diag: those of
+// the source, and a program that breaks the rules of its form, with the pass that made it so.
+// Aborts with BUG only when the table breaks its own constraints.
 bool pass_compile(Compilation *c);
-// NULL when every row's needs stand before it and forms never go back, else what is wrong.
+// NULL when every row's needs stand before it and forms never go back, else the name of the first
+// row that stands in a wrong place.
 const char *pass_check_order(const Pass *table, int n);
 // The program in a form that has been reached, as text.
 void pass_print(const Compilation *c, PassForm form, Buf *out);

@@ -22,6 +22,7 @@ typedef struct {
 } Checker;
 
 static void broken(Checker *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+// Reports one broken rule of the item c->who. Checking goes on, so that one run shows all of them.
 static void broken(Checker *c, const char *fmt, ...)
 {
     Buf b = {0};
@@ -34,11 +35,13 @@ static void broken(Checker *c, const char *fmt, ...)
     c->ok = false;
 }
 
+// Written as the rule that must hold; the text says what is wrong when it does not.
 #define LAW(cond, ...)                     \
     do {                                   \
         if (!(cond)) broken(c, __VA_ARGS__); \
     } while (0)
 
+// Names end up in PTX, in C and in expressions: letters, digits and _ are safe in all of them.
 static bool is_word(const char *s)
 {
     if (!s || (!isalpha((unsigned char)*s) && *s != '_')) return false;
@@ -46,6 +49,7 @@ static bool is_word(const char *s)
     return *s == 0;
 }
 
+// NULL for an index out of range: plans come out of files too.
 static const PlanParam *param_at(const Plan *p, int k)
 {
     return k >= 0 && k < p->params.n ? &p->params.at[k] : NULL;
@@ -54,6 +58,7 @@ static const PlanParam *param_at(const Plan *p, int k)
 // In device memory: what a kernel may get the address of.
 static bool is_tensor(const PlanParam *q) { return q && q->kind != PLAN_SCALAR; }
 
+// Symbols and device properties: nothing else has a value at launch.
 static bool name_is_bound(const Plan *p, const char *name)
 {
     static const char *const props[] = {
@@ -68,6 +73,8 @@ static bool name_is_bound(const Plan *p, const char *name)
     return false;
 }
 
+// The budget is of the whole plan: expressions are trees that share nodes, and a tree of a few
+// shared nodes can stand for billions.
 static void walk_names(Checker *c, const char *what, const Expr *e)
 {
     if (!e || c->budget-- <= 0) return;
@@ -111,6 +118,8 @@ static void check_workspace(Checker *c, int k)
     LAW(fills == 1, "%d host steps fill the workspace; one must", fills);
 }
 
+// Tensors are dense and have extents over the symbols; scalars have none. A result is a tensor that
+// the function makes, so it must be written by some kernel.
 static void check_param(Checker *c, int k)
 {
     const PlanParam *q = &c->plan->params.at[k];
@@ -152,6 +161,8 @@ static bool is_first_extent(const Plan *p, const char *name, int k, int d)
     return false;
 }
 
+// A symbol has one source: the first extent of the caller that is its bare name, or an integer
+// parameter. Every later extent with the name is compared with it when the plan is bound.
 static void check_symbol(Checker *c, int k)
 {
     const PlanSymbol *s = &c->plan->symbols.at[k];
@@ -174,6 +185,7 @@ static void check_symbol(Checker *c, int k)
         s->dim, q->name);
 }
 
+// Each rule has a sentence for the caller whose sizes break it, and a condition over bound names.
 static void check_conditions(Checker *c)
 {
     for (int i = 0; i < c->plan->checks.n; i++) {
@@ -187,6 +199,9 @@ static void check_conditions(Checker *c)
 
 // ---- steps --------------------------------------------------------------------------------------
 
+// The limits of the TMA unit that hold for all sizes: box of 1 to 256 elements in each dimension,
+// rows of 16-byte units no wider than the swizzle, strides of 16-byte units below 2^40. What sizes
+// decide is tma_check's, when they are known.
 static void check_tmap(Checker *c, const PlanTensorMap *t, int index)
 {
     const PlanParam *q = param_at(c->plan, t->param);
@@ -194,6 +209,7 @@ static void check_tmap(Checker *c, const PlanTensorMap *t, int index)
     LAW(t->rank >= 1 && t->rank <= TMA_MAX_RANK, "tensor map %d has rank %d, not 1..%d", index,
         t->rank, TMA_MAX_RANK);
     LAW((unsigned)t->swizzle < SL_COUNT, "tensor map %d has an unknown swizzle", index);
+    // The rules below look into the parameter and into boxes of a known rank.
     if (!c->ok) return;
     i64 elem = dtype_bytes[q->type], v = 0;
     for (int i = 0; i < t->rank; i++) {
@@ -216,6 +232,7 @@ static void check_tmap(Checker *c, const PlanTensorMap *t, int index)
         index, (long long)inner, smem_layout[t->swizzle].name, (long long)span);
 }
 
+// One argument by itself; against the kernel's parameter of its place it is checked below.
 static void check_arg(Checker *c, const PlanStep *s, int index)
 {
     const PlanArg *g = &s->args.at[index];
@@ -261,6 +278,7 @@ static void check_against(Checker *c, const PlanStep *s, const ThreadModule *m)
         s->block, fn->threads);
     LAW(MAX(fn->cluster, 1) == s->cluster, "the plan launches clusters of %d, the kernel has %d",
         s->cluster, MAX(fn->cluster, 1));
+    // The launch may give more than the kernel asks for, never less.
     LAW(fn->smem_bytes <= s->smem_bytes, "the plan gives %lld bytes of shared memory, the kernel "
         "uses %lld", (long long)s->smem_bytes, (long long)fn->smem_bytes);
     LAW(fn->params.n == s->args.n, "the plan passes %d arguments, the kernel has %d parameters",
@@ -273,6 +291,8 @@ static void check_against(Checker *c, const PlanStep *s, const ThreadModule *m)
     }
 }
 
+// Blocks of whole warps up to 1024 threads and clusters of up to 8 CTAs, the portable size, are
+// what the GPU launches.
 static void check_kernel_step(Checker *c, const PlanStep *s, const ThreadModule *m)
 {
     LAW(is_word(s->kernel), "a step launches a kernel without a proper name");
@@ -290,6 +310,7 @@ static void check_kernel_step(Checker *c, const PlanStep *s, const ThreadModule 
     if (m) check_against(c, s, m);
 }
 
+// Against the table of host functions, so that a plan from a file cannot name anything else.
 static void check_host_step(Checker *c, const PlanStep *s)
 {
     const PlanParam *q = param_at(c->plan, s->param);
@@ -310,6 +331,8 @@ static void check_host_step(Checker *c, const PlanStep *s)
         q->name, (unsigned)q->type < DT_COUNT ? dtype_name[q->type] : "unknown", q->rank);
 }
 
+// Parameters first: later rules use their kinds and types without asking again whether they are
+// right.
 bool plan_check(const Plan *p, const ThreadModule *m, Diag *d)
 {
     Checker checker = {.plan = p, .diag = d, .ok = true, .budget = EXPR_BUDGET, .who = "plan"};

@@ -15,6 +15,7 @@ static const char *const prop_name[PROP_COUNT] = {
 #undef X
 };
 
+// -1 when the plan has no such symbol: the name may be a device property's.
 static int symbol_index(const Plan *p, const char *name)
 {
     for (int i = 0; i < p->symbols.n; i++)
@@ -22,6 +23,7 @@ static int symbol_index(const Plan *p, const char *name)
     return -1;
 }
 
+// Symbols first, then device properties; their names hold a dot, so the two cannot meet.
 static bool binding_lookup(void *ctx, const char *name, i64 *value)
 {
     const PlanBinding *b = ctx;
@@ -57,6 +59,7 @@ static const char *sentence(Arena *a, Buf *b)
     return s;
 }
 
+// The sentence names the expression and the values in it: "division by zero in K / N; here N = 0".
 const char *plan_eval(Arena *a, const PlanBinding *b, const Expr *e, i64 *out)
 {
     *out = 0;
@@ -87,6 +90,8 @@ static bool count_elements(DType type, int rank, const i64 *dim, i64 *out)
         if (dim[i] < 0) return false;
         if (dim[i] == 0) empty = true;
     }
+    // An empty tensor has 0 elements whatever its other extents, whose product alone might
+    // overflow.
     *out = 0;
     if (empty) return true;
     for (int i = 0; i < rank; i++)
@@ -111,6 +116,8 @@ static bool scalar_range(DType t, i64 *lo, i64 *hi)
     return true;
 }
 
+// Floats take any value; an integer must be one that its type holds, since the kernel gets its
+// bits.
 static const char *bind_scalar(Arena *a, const PlanParam *q, const PlanValue *v)
 {
     i64 lo, hi;
@@ -154,6 +161,7 @@ static const char *bind_tensor(Arena *a, const PlanParam *q, const PlanValue *v)
     return NULL;
 }
 
+// A type out of range can come from a caller in C and would index past the tables below.
 static const char *bind_one(Arena *a, const PlanParam *q, const PlanValue *v)
 {
     if (is_open_result(q, v)) return NULL;
@@ -199,6 +207,7 @@ static const char *bind_extents(Arena *a, const PlanBinding *b, const PlanParam 
     return NULL;
 }
 
+// The first rule that does not hold, with the values that it depends on.
 static const char *bind_checks(Arena *a, const PlanBinding *b)
 {
     for (int i = 0; i < b->plan->checks.n; i++) {
@@ -217,6 +226,8 @@ static const char *bind_checks(Arena *a, const PlanBinding *b)
     return NULL;
 }
 
+// In this order: each argument by itself, the symbols, extents against symbols, and the plan's
+// rules. Each step may rely on the ones before it, and the first sentence is the most direct one.
 const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i64 *props,
                       PlanBinding *out)
 {
@@ -240,6 +251,7 @@ const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i6
     return bind_checks(a, out);
 }
 
+// Used before there are arrays: the command line knows symbols only, and makes arrays to fit.
 const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *lookup, void *ctx,
                             i64 *dims)
 {
@@ -260,6 +272,7 @@ const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *look
     return NULL;
 }
 
+// Extents only: the memory is the runtime's, and the host function that fills it is asked later.
 const char *plan_workspace(Arena *a, const PlanBinding *b, int param, PlanValue *out)
 {
     const PlanParam *q = &b->plan->params.at[param];
@@ -275,6 +288,8 @@ const char *plan_workspace(Arena *a, const PlanBinding *b, int param, PlanValue 
     return NULL;
 }
 
+// The last word on the limits of the TMA unit is tma_check's, on the numbers: the driver's own
+// refusal would not say which rule was broken.
 const char *plan_tensor_map(Arena *a, const PlanBinding *b, const PlanTensorMap *t, void *base,
                             TensorMap *out)
 {

@@ -36,6 +36,7 @@ int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name
                    nargs == 1 ? "" : "s", f->name, f->nargs);
         return -1;
     }
+    // Workspaces are as aligned as tensors of the caller must be, so kernels may treat both alike.
     PlanParam q = {.name = intern(expr_pool_names(e), name), .kind = PLAN_WORKSPACE,
                    .type = f->type, .in = true, .rank = f->rank, .align = 16, .loc = loc};
     f->extents(e, args, q.dim);

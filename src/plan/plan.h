@@ -37,12 +37,14 @@ typedef struct {
     bool in, out;                     // read / written by the kernels (a tensor may be both)
     bool result;                      // made by the function (`return`), not passed by the caller
     int rank;                         // tensors: 0..PLAN_MAX_RANK
-    const Expr *dim[PLAN_MAX_RANK];   // extents, elements; a bare variable binds its symbol, but not
-                                      // in a workspace
+    const Expr *dim[PLAN_MAX_RANK];   // extents, elements; a bare variable binds its symbol, but
+                                      // not in a workspace
     int align;                        // bytes that the base address must be a multiple of
     Loc loc;
 } PlanParam;                          // tensors are dense, row-major (last dimension contiguous)
 
+// A name that expressions may use, and where its value comes from at launch. Both sources are
+// arguments of the caller: an extent of a tensor, or an integer parameter.
 typedef enum { SYM_EXTENT, SYM_SCALAR } PlanSymbolSource;
 typedef struct {
     const char *name;                 // interned, as in expressions
@@ -52,13 +54,17 @@ typedef struct {
     i64 default_value;                // from the contract
 } PlanSymbol;
 
+// A rule about sizes, from the contract's `where:` or from the compiler. Checked at every launch,
+// before any step; the kernels may rely on it.
 typedef struct {
     const Expr *cond;                 // must be nonzero
     const char *text;                 // what is required, for the message ("K is a multiple of 8")
     Loc loc;
 } PlanCheck;
 
-typedef struct {                      // a tensor map as expressions
+// A tensor map as expressions: the runtime makes one with numbers at each launch, since it holds
+// the tensor's address, and passes it to the kernel by value.
+typedef struct {
     int param;                        // tensor that it describes
     int rank;                         // innermost dimension first, as TensorMap
     const Expr *dim[TMA_MAX_RANK];    // elements
@@ -70,10 +76,12 @@ typedef struct {                      // a tensor map as expressions
 typedef enum { ARG_TENSOR, ARG_VALUE, ARG_FLOAT, ARG_TMAP } PlanArgKind;
 typedef struct {                      // one per ThreadParam of the kernel, in its order
     u8 kind;                          // PlanArgKind
-    int index;                        // ARG_TENSOR: parameter; ARG_TMAP: PlanStep.tmaps; ARG_FLOAT: parameter
+    int index;                        // ARG_TENSOR, ARG_FLOAT: parameter; ARG_TMAP: PlanStep.tmaps
     const Expr *value;                // ARG_VALUE (s32 or s64 by the kernel's parameter)
 } PlanArg;
 
+// Steps run in order on one stream. Variants of one kernel (with and without the TMA unit) are
+// steps whose conditions exclude each other.
 typedef enum { STEP_KERNEL, STEP_MEMSET, STEP_HOST } PlanStepKind;
 typedef struct {
     u8 kind;                          // PlanStepKind
@@ -81,8 +89,8 @@ typedef struct {
     // STEP_KERNEL
     const char *kernel;               // ThreadFn name
     const Expr *grid[3];              // any of them 0: nothing is launched
-    int block, cluster;
-    i64 smem_bytes;
+    int block, cluster;               // threads of a CTA; CTAs of a cluster, 1: none
+    i64 smem_bytes;                   // dynamic shared memory of a CTA
     VEC(PlanArg) args;
     VEC(PlanTensorMap) tmaps;
     // STEP_MEMSET: fills a tensor parameter with a byte. STEP_HOST: a function of ops/host.h fills
@@ -106,25 +114,26 @@ typedef struct {
 // Number of parameters that the caller passes: all before the first workspace.
 int plan_arguments(const Plan *p);
 
-// ---- print.c, read.c -----------------------------------------------------------------------------
+// ---- print.c, read.c ----------------------------------------------------------------------------
 // Text form, one item a line, exact in both directions. `prefix` stands before every line ("//@ ").
 void plan_print(const Plan *p, const char *prefix, Buf *out);
 // Reads the plan out of text whose lines may carry the prefix; lines without it are skipped.
-Plan *plan_read(Arena *a, ExprPool *e, Diag *d, u16 file, const char *prefix, const char *text, size_t n);
+Plan *plan_read(Arena *a, ExprPool *e, Diag *d, u16 file, const char *prefix, const char *text,
+                size_t n);
 
 // ---- check.c: the law. Every name is bound, arguments fit the kernels of `m` (NULL: not asked),
 // tensor maps keep the limits that can be known without sizes, steps name known kernels.
 bool plan_check(const Plan *p, const ThreadModule *m, Diag *d);
 
-// ---- host.c: host steps for the compiler ----------------------------------------------------------
-// Appends the workspace `name` with the type and the extents that the host function makes of `args`,
-// and puts the step that fills it before all others. Parameters of the caller must not follow. The
-// arguments may use symbols and device properties. Returns the index of the parameter, or -1 after
-// an error at `loc`.
+// ---- host.c: host steps for the compiler --------------------------------------------------------
+// Appends the workspace `name` with the type and the extents that the host function makes of
+// `args`, and puts the step that fills it before all others. Parameters of the caller must not
+// follow. The arguments may use symbols and device properties. Returns the index of the parameter,
+// or -1 after an error at `loc`.
 int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name,
                        const char *function, const Expr *const *args, int nargs, Loc loc);
 
-// ---- eval.c: the plan with numbers ---------------------------------------------------------------
+// ---- eval.c: the plan with numbers --------------------------------------------------------------
 typedef struct {                      // a tensor or scalar as the caller passes it
     void *data;                       // host or device address; owned by the caller
     DType type;
@@ -134,18 +143,22 @@ typedef struct {                      // a tensor or scalar as the caller passes
     double float_value;
 } PlanValue;
 
+// All names of a plan with their values; made by plan_bind, read by the other functions.
 typedef struct {
     const Plan *plan;
     i64 *symbol;                      // value per PlanSymbol
-    i64 prop[PROP_COUNT];
+    i64 prop[PROP_COUNT];             // of the device that the launch is for
 } PlanBinding;
 // Gives every symbol its value from `values` (one per parameter that the caller passes; result
-// tensors only need dims once bound), checks types, ranks, repeated extents, alignment and `checks`. Returns NULL, or one sentence that
-// names the argument and the rule (lives in the arena).
-const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i64 *props, PlanBinding *out);
+// tensors only need dims once bound), checks types, ranks, repeated extents, alignment and
+// `checks`. Returns NULL, or one sentence that names the argument and the rule (lives in the
+// arena).
+const char *plan_bind(Arena *a, const Plan *p, const PlanValue *values, const i64 *props,
+                      PlanBinding *out);
 // Extents of a tensor parameter once symbols are known by name (before arrays exist): `lookup`
 // gives symbols. Returns NULL or a reason.
-const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *lookup, void *ctx, i64 *dims);
+const char *plan_param_dims(Arena *a, const Plan *p, int param, ExprLookup *lookup, void *ctx,
+                            i64 *dims);
 const char *plan_eval(Arena *a, const PlanBinding *b, const Expr *e, i64 *out); // NULL or reason
 // Type, rank and extents of a workspace, without memory. NULL or a reason.
 const char *plan_workspace(Arena *a, const PlanBinding *b, int param, PlanValue *out);

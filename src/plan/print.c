@@ -20,6 +20,7 @@
 
 #include <inttypes.h>
 
+// A plan that breaks the law is printed too, for the message about it: no index is trusted.
 static const char *param_name(const Plan *p, int k)
 {
     return k >= 0 && k < p->params.n ? p->params.at[k].name : "?";
@@ -62,6 +63,7 @@ static void print_when(const Expr *when, Buf *out)
     expr_print(when, out);
 }
 
+// The words in the order in which read.c takes them.
 static void print_param(const PlanParam *q, Buf *out)
 {
     buf_printf(out, "param %s: %s", q->name, dtype_name[q->type]);
@@ -83,6 +85,7 @@ static void print_param(const PlanParam *q, Buf *out)
     print_loc(q->loc, out);
 }
 
+// Where its value comes from, and the contract's default, which only the command line uses.
 static void print_symbol(const Plan *p, const PlanSymbol *s, Buf *out)
 {
     buf_printf(out, "symbol %s = ", s->name);
@@ -93,6 +96,7 @@ static void print_symbol(const Plan *p, const PlanSymbol *s, Buf *out)
     if (s->has_default) buf_printf(out, " default %" PRId64, s->default_value);
 }
 
+// All lists run from the innermost dimension outwards, as the driver takes them.
 static void print_tmap(const Plan *p, const PlanTensorMap *t, Buf *out)
 {
     buf_printf(out, "tmap %s", param_name(p, t->param));
@@ -103,6 +107,7 @@ static void print_tmap(const Plan *p, const PlanTensorMap *t, Buf *out)
     buf_printf(out, ") swizzle %s", smem_layout[t->swizzle].name);
 }
 
+// A value's width is not written: the kernel's own parameter says whether it is 32 or 64 bits.
 static void print_arg(const Plan *p, const PlanArg *g, Buf *out)
 {
     switch ((PlanArgKind)g->kind) {
@@ -116,6 +121,7 @@ static void print_arg(const Plan *p, const PlanArg *g, Buf *out)
     }
 }
 
+// A kernel's tensor maps come before its arguments, which name them by number.
 static void print_step(const Plan *p, const PlanStep *s, const char *prefix, Buf *out)
 {
     buf_puts(out, prefix);
@@ -149,6 +155,7 @@ static void print_step(const Plan *p, const PlanStep *s, const char *prefix, Buf
     }
 }
 
+// Params before symbols before steps: each line uses only what stands above it.
 void plan_print(const Plan *p, const char *prefix, Buf *out)
 {
     buf_printf(out, "%splan %s\n", prefix, p->name);

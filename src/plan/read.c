@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// Far above what the compiler writes; they keep a hostile file from growing the plan without end.
 enum {
     MAX_PARAMS = 256,
     MAX_SYMBOLS = 256,
@@ -37,6 +38,7 @@ typedef struct {
 } Reader;
 
 static void fail(Reader *r, const char *hint, const char *fmt, ...) PRINTF_LIKE(3, 4);
+// One error per line, at the cursor; what follows on the line is not read.
 static void fail(Reader *r, const char *hint, const char *fmt, ...)
 {
     if (r->failed) return;
@@ -59,6 +61,7 @@ static void skip_space(Reader *r)
     while (*r->s == ' ' || *r->s == '\t') r->s++;
 }
 
+// A dot belongs to words: device.sms.
 static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
 // A word, interned; "" after an error.
@@ -86,11 +89,13 @@ static bool take_word(Reader *r, const char *w)
     return true;
 }
 
+// need_: does nothing once the line has failed, so that callers can go on without asking.
 static void need_word(Reader *r, const char *w)
 {
     if (!r->failed && !take_word(r, w)) fail(r, NULL, "'%s' was expected here", w);
 }
 
+// Takes the character if it stands here, behind blanks.
 static bool take(Reader *r, char c)
 {
     skip_space(r);
@@ -130,6 +135,7 @@ static i64 number(Reader *r, i64 lo, i64 hi)
     return v;
 }
 
+// Lower case only, as print.c writes them: reading and printing are exact inverses.
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -191,6 +197,7 @@ static int expressions(Reader *r, const char *w, const Expr **out, int max)
     return n;
 }
 
+// " @LINE:COLUMN" of the .co source, when it is there; the file is not named.
 static Loc place(Reader *r)
 {
     Loc loc = {0};
@@ -201,6 +208,7 @@ static Loc place(Reader *r)
     return loc;
 }
 
+// Only parameters that stand above: so every index of the plan is in range.
 static int param_index(Reader *r)
 {
     const char *w = word(r);
@@ -212,6 +220,7 @@ static int param_index(Reader *r)
 
 // ---- one function per kind of line --------------------------------------------------------------
 
+// The words behind the type in a fixed order, each at most once: in, out, result, workspace.
 static void read_param(Reader *r)
 {
     PlanParam q = {.name = word(r)};
@@ -241,6 +250,7 @@ static void read_param(Reader *r)
     if (!r->failed) vec_push(r->arena, &r->plan->params, q);
 }
 
+// The default is for the command line; a launch takes values from the caller's arguments alone.
 static void read_symbol(Reader *r)
 {
     PlanSymbol s = {.name = word(r)};
@@ -270,6 +280,7 @@ static void read_check(Reader *r)
     if (!r->failed) vec_push(r->arena, &r->plan->checks, c);
 }
 
+// The step is made even when it is one too many: the line is read to its end for its own errors.
 static PlanStep *new_step(Reader *r, PlanStepKind kind)
 {
     PlanStep *s = ARENA_NEW(r->arena, PlanStep);
@@ -286,6 +297,7 @@ static void end_step(Reader *r, PlanStep *s)
     r->kernel = s->kind == STEP_KERNEL ? s : NULL;
 }
 
+// The limits here are those of the fields; what a GPU can launch is the law's (check.c).
 static void read_kernel(Reader *r)
 {
     PlanStep *s = new_step(r, STEP_KERNEL);
@@ -323,6 +335,7 @@ static void read_host(Reader *r)
     end_step(r, s);
 }
 
+// The names are those of the table of layouts, as printed.
 static SmemLayout layout_by_name(Reader *r)
 {
     const char *w = word(r);
@@ -332,6 +345,8 @@ static SmemLayout layout_by_name(Reader *r)
     return SL_ROW;
 }
 
+// Belongs to the kernel line above. Box extents are read as expressions for the sake of one reader
+// of lists, and must be numbers.
 static void read_tmap(Reader *r)
 {
     PlanTensorMap t = {.param = param_index(r)};
@@ -356,6 +371,7 @@ static void read_tmap(Reader *r)
     if (!r->failed) vec_push(r->arena, &r->kernel->tmaps, t);
 }
 
+// Belongs to the kernel line above; a tensor map is named by its number among that kernel's.
 static void read_arg(Reader *r)
 {
     PlanArg g = {0};
@@ -381,6 +397,7 @@ static void read_arg(Reader *r)
     if (!r->failed) vec_push(r->arena, &r->kernel->args, g);
 }
 
+// The first line that is not blank must be this one; it makes the plan that the others fill.
 static void read_plan(Reader *r)
 {
     const char *name = word(r);
@@ -394,6 +411,7 @@ static void read_options(Reader *r) { r->plan->options = quoted(r); }
 
 static void read_end(Reader *r) { r->ended = true; }
 
+// Lines of a plan by their first word; `plan` itself is not among them, as it must be the first.
 static const struct {
     const char *word;
     void (*read)(Reader *);
@@ -404,6 +422,7 @@ static const struct {
     {"end", read_end},
 };
 
+// One line without its prefix; anything left over at its end is an error.
 static void read_line(Reader *r)
 {
     skip_space(r);
@@ -423,6 +442,8 @@ static void read_line(Reader *r)
     if (!r->failed && *r->s) fail(r, NULL, "nothing more was expected on this line");
 }
 
+// Stops at the line `end`, so that the PTX behind the plan is not looked at. NULL when there was
+// any error, since a plan with a line missing is not the plan that was compiled.
 Plan *plan_read(Arena *a, ExprPool *e, Diag *d, u16 file, const char *prefix, const char *text,
                 size_t n)
 {
@@ -434,6 +455,7 @@ Plan *plan_read(Arena *a, ExprPool *e, Diag *d, u16 file, const char *prefix, co
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         const char *next = stop ? stop + 1 : end;
         if (!stop) stop = end;
+        // A file that went through Windows has two characters at the end of a line.
         if (stop > p && stop[-1] == '\r') stop--;
         if (stop - p >= r.prefix && memcmp(p, prefix, (size_t)r.prefix) == 0) {
             r.line = (Loc){.file = file, .line = line};
