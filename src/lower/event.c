@@ -282,8 +282,7 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
 {
     ThreadRange outer = l->role;
     int outer_id = l->role_id;
-    sync_enter(l, op);
-    SyncState entry = l->sync;
+    RoleSync entry = sync_role_enter(l, op);
     ThreadBlock *saved;
     int mark = l->cache.n;
     lower_flush_zeros(l);
@@ -305,9 +304,8 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
     lower_flush_zeros(l);
     product_flush(l);
     if (!warps) l->uniform_depth--;
+    sync_role_leave(l, &entry);
     lower_close(l, saved, mark);
-    sync_leave(l, &entry);
-    sync_merge(&l->sync, &entry);
     l->role = outer;
     l->role_id = outer_id;
 }

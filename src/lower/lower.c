@@ -362,6 +362,7 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     lower_block(l, &op->body);
     lower_flush_zeros(l);
     product_flush(l);
+    sync_join(l);
     sync_leave(l, &entry);
     l->uniform_depth -= divergent;
     lower_close(l, saved, mark);

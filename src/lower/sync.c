@@ -157,28 +157,67 @@ void sync_leave(Lower *l, const SyncState *before)
 }
 
 // Read after write and write after anything need a barrier; reads among each other do not.
+// A read of what was written, or a write over what was read or written, since the last barrier.
+static bool overtakes(const Lower *l, const Access *a, const SyncState *s)
+{
+    for (int i = 0; i < l->k->buffers.n; i++) {
+        if ((a->buf[i] & BUF_READ) && (s->buf[i] & BUF_WRITTEN)) return true;
+        if ((a->buf[i] & BUF_WRITTEN) && (s->buf[i] & (BUF_READ | BUF_WRITTEN))) return true;
+    }
+    return false;
+}
+
 void sync_before(Lower *l, const TileOp *op)
 {
     // A trigger releases what stands before it, loads among that.
     for (int i = 0; op->op == TOP_TRIGGER && i < l->k->buffers.n; i++)
         if (l->sync.buf[i] & BUF_PENDING) wait_pending(l, i);
     if (l->apply.op || l->uniform_depth) return; // covered by the enclosing unit
+    if (op->op == TOP_ROLE) return; // sync_role_enter
+    if (op->op == TOP_BARRIER) sync_join(l);
     Access a = access_of(l, op);
     for (int i = 0; i < l->k->buffers.n; i++)
         if (a.buf[i] && (l->sync.buf[i] & BUF_PENDING)) wait_pending(l, i);
-    for (int i = 0; i < l->k->buffers.n; i++) {
-        bool read_after_write = (a.buf[i] & BUF_READ) && (l->sync.buf[i] & BUF_WRITTEN);
-        bool write_after_any =
-            (a.buf[i] & BUF_WRITTEN) && (l->sync.buf[i] & (BUF_READ | BUF_WRITTEN));
-        if (!read_after_write && !write_after_any) continue;
-        sync_barrier(l);
-        return;
-    }
+    SyncState all = l->sync;
+    sync_merge(&all, &l->beside);
+    if (!overtakes(l, &a, &all)) return;
+    sync_join(l);
+    sync_barrier(l);
+}
+
+void sync_join(Lower *l)
+{
+    sync_merge(&l->sync, &l->beside);
+    l->beside = (SyncState){0};
+}
+
+// What the level did before must be complete where the role relies on it; what other roles did is
+// between the roles.
+RoleSync sync_role_enter(Lower *l, const TileOp *role)
+{
+    Access a = {0};
+    sync_enter(l, role);
+    touch_block(l, &a, &role->body);
+    if (!l->uniform_depth && overtakes(l, &a, &l->sync)) sync_barrier(l);
+    RoleSync outer = {l->sync, l->beside};
+    l->beside = (SyncState){0};
+    return outer;
+}
+
+void sync_role_leave(Lower *l, const RoleSync *outer)
+{
+    sync_leave(l, &outer->sync);
+    sync_join(l);
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= (u8)~BUF_PENDING;
+    SyncState left = l->sync;
+    l->sync = outer->sync;
+    l->beside = outer->beside;
+    sync_merge(&l->beside, &left);
 }
 
 void sync_after(Lower *l, const TileOp *op)
 {
-    if (l->apply.op || l->uniform_depth) return;
+    if (l->apply.op || l->uniform_depth || op->op == TOP_ROLE) return;
     Access a = access_of(l, op);
     bool tma_in = op->op == TOP_COPY && lower_carrier(l, op) == CARRY_TMA;
     for (int i = 0; i < l->k->buffers.n; i++) {
@@ -234,6 +273,7 @@ static void walk_op(Lower *l, const TileOp *op)
         {
             SyncState entry = l->sync;
             walk(l, &op->body);
+            sync_join(l);
             sync_leave(l, &entry);
             sync_merge(&l->sync, &entry);
         }
@@ -253,11 +293,9 @@ static void walk_op(Lower *l, const TileOp *op)
         break;
     case TOP_PAR: walk(l, &op->body); break;
     case TOP_ROLE: {
-        sync_enter(l, op);
-        SyncState entry = l->sync;
+        RoleSync outer = sync_role_enter(l, op);
         walk(l, &op->body);
-        sync_leave(l, &entry);
-        sync_merge(&l->sync, &entry);
+        sync_role_leave(l, &outer);
         break;
     }
     case TOP_TRIGGER: l->sync.unfenced = l->sync.cp_async = false; break;
@@ -280,6 +318,7 @@ void sync_loop(Lower *l, const TileOp *loop)
     for (;;) { // the state only grows, so this ends
         SyncState entry = l->sync;
         walk(l, &loop->body);
+        sync_join(l);
         sync_leave(l, &entry);
         sync_merge(&l->sync, &entry);
         if (memcmp(&l->sync, &entry, sizeof entry) == 0) break;
