@@ -1,5 +1,9 @@
 // arguments.c - numbers for a launch plan: symbols from the command line, from the shapes of given
 // files and from the contract; extents from symbols; contents from generators and files.
+//
+// In: the plan, the contract and the words of the command line. Out: r->symbol, and an array for
+// every parameter that the caller passes. Wrong words end in messages that name what there is; the
+// rules of the plan itself are checked when the launch is prepared.
 #include "run.h"
 
 #include <stdio.h>
@@ -7,13 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
+// Of one array. Far beyond any machine's memory; it only keeps the sums of sizes from overflowing.
 static const size_t MAX_ARRAY = (size_t)1 << 40; // bytes
 
+// A symbol's value may come from several places; they must agree, and a message names both.
 typedef struct {
     bool known;
     const char *from; // "the command line", "dimension 1 of q.npy"
 } Source;
 
+// -1 when there is none.
 static int find_symbol(const Plan *p, const char *name)
 {
     for (int i = 0; i < p->symbols.n; i++)
@@ -21,6 +28,7 @@ static int find_symbol(const Plan *p, const char *name)
     return -1;
 }
 
+// Of the caller's parameters: a workspace cannot be given.
 static int find_param(const Plan *p, const char *name)
 {
     for (int i = 0; i < plan_arguments(p); i++)
@@ -45,6 +53,7 @@ static const char *known_names(Run *r, bool symbols, const char *word, const cha
     return text;
 }
 
+// `given` is the word of the command line, as the user wrote it.
 static void unknown_name(Run *r, bool symbols, const char *given, const char *name)
 {
     const char *meant, *all = known_names(r, symbols, name, &meant);
@@ -54,7 +63,8 @@ static void unknown_name(Run *r, bool symbols, const char *given, const char *na
                symbols ? "size" : "parameter", name, all);
 }
 
-// ---- symbols -------------------------------------------------------------------------------------
+// ---- symbols ------------------------------------------------------------------------------------
+// A second source must give the same value: which of two to believe is the user's to say.
 static void set_symbol(Run *r, Source *src, int k, i64 value, const char *from)
 {
     if (src[k].known && r->symbol[k] != value) {
@@ -67,6 +77,7 @@ static void set_symbol(Run *r, Source *src, int k, i64 value, const char *from)
     r->symbol[k] = value;
 }
 
+// NAME=VALUE on the command line. Every wrong word is reported, not only the first.
 static void sizes_from_words(Run *r, Source *src)
 {
     const RunOptions *o = r->options;
@@ -77,14 +88,18 @@ static void sizes_from_words(Run *r, Source *src)
         if (k < 0)
             unknown_name(r, true, arena_printf(r->arena, "%s=%s", s->name, s->text), s->name);
         else if (!cli_integer(s->text, &v))
-            diag_error(r->diag, (Loc){0}, NULL, "%s=%s: the size must be an integer", s->name, s->text);
+            diag_error(r->diag, (Loc){0}, NULL, "%s=%s: the size must be an integer", s->name,
+                       s->text);
         else if (r->plan->symbols.at[k].source == SYM_EXTENT && v < 0)
-            diag_error(r->diag, (Loc){0}, NULL, "%s=%s: an extent cannot be negative", s->name, s->text);
+            diag_error(r->diag, (Loc){0}, NULL, "%s=%s: an extent cannot be negative", s->name,
+                       s->text);
         else
             set_symbol(r, src, k, v, "the command line");
     }
 }
 
+// The shape of a given file fixes the symbols that are bare extents of its parameter. Extents that
+// are expressions are compared later, once all symbols are known (bind_tensor).
 static void sizes_from_files(Run *r, Source *src)
 {
     for (int i = 0; i < r->narrays; i++) {
@@ -98,6 +113,7 @@ static void sizes_from_files(Run *r, Source *src)
             continue;
         }
         for (int d = 0; d < p->rank; d++) {
+            // Only a bare symbol gets its value here; `2*N` would have to be solved for N.
             if (p->dim[d]->op != EX_VAR) continue;
             int k = find_symbol(r->plan, p->dim[d]->name);
             if (k >= 0)
@@ -124,6 +140,8 @@ static const char *places_of(Run *r, const char *name)
     return text;
 }
 
+// What nothing else gave comes from the contract's `sizes:`; what is then still missing is told in
+// one message with an example that can be copied.
 static void fill_missing(Run *r, Source *src)
 {
     Buf example = {0}, missing = {0};
@@ -134,6 +152,7 @@ static void fill_missing(Run *r, Source *src)
             set_symbol(r, src, k, s->default_value, "the contract");
             continue;
         }
+        // Any size would do: the line is to show the form.
         buf_printf(&example, " %s=128", s->name);
         buf_printf(&missing, "%s%s (%s)", missing.n ? "; " : "", s->name, places_of(r, s->name));
     }
@@ -158,7 +177,8 @@ static bool lookup_symbol(void *ctx, const char *name, i64 *value)
     return k >= 0;
 }
 
-// ---- extents and scalars -------------------------------------------------------------------------
+// ---- extents and scalars ------------------------------------------------------------------------
+// Extents, element count and bytes. An array with an extent of 0 has neither, and is legal.
 static bool bind_tensor(Run *r, int i)
 {
     RunArray *a = &r->array[i];
@@ -171,6 +191,7 @@ static bool bind_tensor(Run *r, int i)
     }
     a->value.rank = p->rank;
     a->count = 1;
+    // Overflow is looked for in bytes, which are at least as many as elements.
     size_t bytes = dtype_bytes[p->type];
     bool empty = false, huge = false;
     for (int d = 0; d < p->rank; d++) {
@@ -180,6 +201,7 @@ static bool bind_tensor(Run *r, int i)
                        a->spec.path, (long long)a->spec.array.dim[d], d, p->name, (long long)n);
             return false;
         }
+        // The other extents are still looked at: a file must have them all.
         if (n == 0) empty = true;
         huge = huge || __builtin_mul_overflow(bytes, (size_t)n, &bytes) || bytes > MAX_ARRAY;
         if (!huge) a->count *= n;
@@ -195,6 +217,7 @@ static bool bind_tensor(Run *r, int i)
     return true;
 }
 
+// A scalar that is a symbol has its value; any other needs a SPEC with a number.
 static bool bind_scalar(Run *r, int i)
 {
     RunArray *a = &r->array[i];
@@ -211,13 +234,15 @@ static bool bind_scalar(Run *r, int i)
         return false;
     }
     a->value.float_value = data_scalar(&a->spec, r->options->seed, p->name, p->type);
+    // The kernel's integer is what data_put makes of the number, with its clamping.
     u64 bits[2] = {0};
     data_put(DT_S64, bits, 0, a->value.float_value);
     a->value.int_value = (i64)bits[0];
     return true;
 }
 
-// ---- where contents come from --------------------------------------------------------------------
+// ---- where contents come from -------------------------------------------------------------------
+// `from` is what the report says; `label` what a message says ("--arg q").
 static bool set_spec(Run *r, RunArray *a, const char *text, const char *from, const char *label)
 {
     const char *why = data_parse(r->arena, text, &a->spec);
@@ -231,6 +256,8 @@ static bool set_spec(Run *r, RunArray *a, const char *text, const char *from, co
     return true;
 }
 
+// Sources in order of precedence: --arg, the contract's `inputs:`, and for arrays a default that
+// exercises arithmetic (uniform) or stays in range as an index (zeros).
 static void take_specs(Run *r)
 {
     const RunOptions *o = r->options;
@@ -259,6 +286,9 @@ static void take_specs(Run *r)
     }
 }
 
+// Contents first, since the shapes of files are a source of sizes; then sizes in order of
+// precedence; last the extents and scalars that follow from them. Stops between the stages when one
+// had errors.
 bool run_bind_sizes(Run *r)
 {
     const Plan *p = r->plan;
@@ -276,7 +306,8 @@ bool run_bind_sizes(Run *r)
     for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         int k = a->param->kind == PLAN_SCALAR ? find_symbol(p, a->param->name) : -1;
-        if (k >= 0 && a->has_spec && a->spec.kind == DATA_CONSTANT && a->spec.a == (double)(i64)a->spec.a)
+        if (k >= 0 && a->has_spec && a->spec.kind == DATA_CONSTANT &&
+            a->spec.a == (double)(i64)a->spec.a)
             set_symbol(r, src, k, (i64)a->spec.a, a->from);
     }
     if (diag_errors(r->diag)) return false;
@@ -288,7 +319,9 @@ bool run_bind_sizes(Run *r)
     return ok;
 }
 
-// ---- blocks --------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
+// Host memory of one array between two guards that hold a known byte: what the kernel writes
+// outside of the array is seen there. NULL without memory, which is reported.
 static u8 *new_block(Run *r, const RunArray *a)
 {
     size_t n = a->bytes + 2 * (size_t)RUN_GUARD;
@@ -311,8 +344,8 @@ static double memory_limit(void)
     return have;
 }
 
-// Refuses a job that this machine's memory cannot hold, before it starts to swap: blocks and results
-// here, and the device's copy when the device is the emulator (assumed).
+// Refuses a job that this machine's memory cannot hold, before it starts to swap: blocks and
+// results here, and the device's copy when the device is the emulator (assumed).
 static bool fits_memory(Run *r)
 {
     double need = 0, have = memory_limit();
@@ -321,11 +354,14 @@ static bool fits_memory(Run *r)
         need += (double)a->bytes * (2 + a->param->out + (a->param->out && r->options->seeds > 1));
     }
     if (need < 0.9 * have) return true;
-    diag_error(r->diag, (Loc){0}, "smaller sizes", "this job needs %s of memory, the machine has %s",
+    diag_error(r->diag, (Loc){0}, "smaller sizes",
+               "this job needs %s of memory, the machine has %s",
                cli_bytes(r->arena, need), cli_bytes(r->arena, have));
     return false;
 }
 
+// Inputs get their values, outputs NaN: an element that the kernel never writes cannot pass the
+// check.
 bool run_fill_arrays(Run *r)
 {
     if (!fits_memory(r)) return false;
@@ -335,6 +371,7 @@ bool run_fill_arrays(Run *r)
         if (p->kind != PLAN_TENSOR) continue;
         if (!(a->block = new_block(r, a))) return false;
         if (p->out && !(a->result = new_block(r, a))) return false;
+        // Only with several schedules is there a first result to compare the others with.
         if (p->out && r->options->seeds > 1 && !(a->first = new_block(r, a))) return false;
         u8 *data = a->block + RUN_GUARD;
         if (!a->has_spec) { // all bits set: a NaN in every float format
@@ -360,6 +397,7 @@ void run_free_arrays(Run *r)
     }
 }
 
+// After the run, whether or not it came out right: a wrong result is worth looking at.
 bool run_write_outputs(Run *r)
 {
     const RunOptions *o = r->options;

@@ -1,10 +1,11 @@
-// build.c - `baton build`: a .co file to PTX with its launch plan, to CUDA C++ with a launcher, or to one
-// of the inner forms.
+// build.c - `baton build`: a .co file to PTX with its launch plan, to CUDA C++ with a launcher, or
+// to one of the inner forms.
 #include "compile.h"
 
 #include <stdio.h>
 #include <string.h>
 
+// Order of the table below: cli_next answers with the index of the row.
 enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME, OPT_HELP, OPT_H };
 
 static const CliOption options[] = {
@@ -21,6 +22,7 @@ static const CliOption options[] = {
     {"-h", NULL, "print this"},
 };
 
+// What the command line asked for; strings are the command line's own.
 typedef struct {
     CliSource source;
     const char *out, *dump;
@@ -31,16 +33,21 @@ typedef struct {
 static void print_help(void)
 {
     Buf b = {0};
-    buf_puts(&b, "baton build FILE.co [options] - compiles one tile function to PTX or CUDA C++ for sm_90a\n\n");
+    buf_puts(&b, "baton build FILE.co [options] - compiles one tile function to PTX or CUDA C++ "
+                 "for sm_90a\n\n");
     cli_print_options(options, COUNT(options), &b);
     buf_puts(&b, "\nPasses for --dump:");
     for (int i = 0; i < pass_count; i++) buf_printf(&b, " %s", pass_table[i].name);
-    buf_puts(&b, "\n\nThe launch plan (parameters, grid, tensor maps) stands in the PTX as comment lines, so\n"
-                 "one file is enough to run. Exit status: 0 built, 2 bad usage or input, 3 no memory.\n");
+    buf_puts(&b, "\n\nThe launch plan (parameters, grid, tensor maps) stands in the PTX as comment "
+                 "lines, so\n"
+                 "one file is enough to run. Exit status: 0 built, 2 bad usage or input, "
+                 "3 no memory.\n");
     fputs(b.s, stdout);
     buf_free(&b);
 }
 
+// The form's name is that of pass_form_name; anything else is an error with the likely one as a
+// hint.
 static bool choose_form(BuildJob *j, const char *word, Arena *a, Diag *d)
 {
     for (int f = 0; f < FORM_COUNT; f++) {
@@ -55,6 +62,7 @@ static bool choose_form(BuildJob *j, const char *word, Arena *a, Diag *d)
     return false;
 }
 
+// Before anything is compiled: a name that no pass has would otherwise print nothing, silently.
 static bool check_dump(const char *word, Arena *a, Diag *d)
 {
     const char *names[PASS_MAX];
@@ -70,6 +78,8 @@ static bool check_dump(const char *word, Arena *a, Diag *d)
     return false;
 }
 
+// Reads all words even after an error, so that one run tells every mistake. False when there was
+// any.
 static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
 {
     CliArgs args = {argc, argv, 0, false, options, COUNT(options), "build", a, d};
@@ -77,10 +87,12 @@ static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
     for (;;) {
         switch (cli_next(&args, &value)) {
         case CLI_END: return diag_errors(d) == 0;
+        // Reported; the other words are still read.
         case CLI_BAD: break;
         case CLI_POSITIONAL:
             if (j->source.path)
-                diag_error(d, (Loc){0}, strchr(value, '=') ? "sizes are given to `baton run`" : NULL,
+                diag_error(d, (Loc){0},
+                           strchr(value, '=') ? "sizes are given to `baton run`" : NULL,
                            "baton build takes one file, found `%s` after %s", value,
                            j->source.path);
             else
@@ -108,10 +120,13 @@ static const char *default_output(Arena *a, const char *path, PassForm form)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    // A file that is all extension (.co) keeps its name.
     size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
     return arena_printf(a, "%.*s.%s", (int)n, base, form == FORM_PTX ? "ptx" : "cu");
 }
 
+// With --dump and without -o nothing is written: the dump is what was asked for. The inner forms go
+// to standard output, since they are to be read.
 static bool write_output(const BuildJob *j, const Compilation *c)
 {
     const char *out = j->out;
@@ -129,6 +144,8 @@ static bool write_output(const BuildJob *j, const Compilation *c)
     return !why;
 }
 
+// The dump is printed also when the compilation failed: it shows the program up to the pass that
+// did.
 static int build(BuildJob *j, Arena *a, Diag *d)
 {
     Buf dump = {0};
@@ -149,6 +166,7 @@ static int build(BuildJob *j, Arena *a, Diag *d)
     return ok ? EXIT_RIGHT : EXIT_INPUT;
 }
 
+// One arena for the whole command, at most 1 GB: a source that needs more is hostile.
 int cli_build(int argc, char **argv)
 {
     Arena *a = arena_new((size_t)1 << 30);

@@ -13,6 +13,7 @@ enum {
     EXIT_DEVICE = 3,  // no such GPU, a driver error, no memory
 };
 
+// One row a spelling; the index in the table is what cli_next returns.
 typedef struct {
     const char *name;  // "--seed" or "-e"
     const char *value; // name of its value for --help ("N"); NULL: a flag
@@ -22,6 +23,8 @@ typedef struct {
 // Results of cli_next beside the index of an option in the table.
 enum { CLI_END = -1, CLI_POSITIONAL = -2, CLI_BAD = -3 };
 
+// A walk over the words of one command line.
+// A walk over the words of one command line; cli_next moves it.
 typedef struct {
     int argc;
     char **argv;

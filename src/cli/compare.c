@@ -1,4 +1,8 @@
 // compare.c - the kernel's output against the reference: all of it, or an honest sample.
+//
+// The reference is slow (fp64, no tricks), so large outputs are checked on some of their rows; the
+// result says how many, and NaNs are looked for everywhere. The result depends on data, tolerance
+// and seed, not on the number of threads.
 #include "data.h"
 #include "parallel.h"
 #include "reference.h"
@@ -7,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Rows. Enough that a kernel which is wrong on one tile edge in a hundred does not pass by luck.
 enum { MIN_SAMPLE = 2048 };
 
 // What one worker found; merged in order of workers. Ties go to the lower element, so that the
@@ -17,6 +22,7 @@ typedef struct {
     double *row, *scratch;
 } Found;
 
+// One comparison, shared by all workers; each writes its own Found only.
 typedef struct {
     const RefCase *c;
     const RefTolerance *t;
@@ -24,6 +30,7 @@ typedef struct {
     Found *found;
 } Compare;
 
+// Keeps the largest error; the first element wins among equal ones.
 static void note(Found *f, i64 at, double error, double got, double want)
 {
     if (f->worst_at >= 0 && (error < f->worst || (error == f->worst && at > f->worst_at))) return;
@@ -33,6 +40,8 @@ static void note(Found *f, i64 at, double error, double got, double want)
     f->want = want;
 }
 
+// Rows [lo, hi) of the sample. The reference is computed row by row into f->row, in double
+// precision.
 static void compare_rows(void *ctx, i64 lo, i64 hi, int worker)
 {
     const Compare *k = ctx;
@@ -45,6 +54,7 @@ static void compare_rows(void *ctx, i64 lo, i64 hi, int worker)
         for (i64 i = 0; i < n; i++) {
             double got = data_get(c->out.type, c->out.data, first + i), want = f->row[i];
             double error = got == want ? 0 : fabs(got - want);
+            // Written so that a NaN, which compares false, is wrong.
             bool right = error <= k->t->abs + k->t->rel * fabs(want);
             if (isnan(error)) error = INFINITY; // a NaN is never right
             if (!right) f->wrong++;
@@ -54,6 +64,8 @@ static void compare_rows(void *ctx, i64 lo, i64 hi, int worker)
     }
 }
 
+// Over all elements, also where only a sample is compared: unwritten ones hold NaN, so this proves
+// that everything was written.
 static void count_nans(void *ctx, i64 lo, i64 hi, int worker)
 {
     const Compare *k = ctx;
@@ -65,7 +77,8 @@ static void count_nans(void *ctx, i64 lo, i64 hi, int worker)
     }
 }
 
-// ---- the sample ----------------------------------------------------------------------------------
+// ---- the sample ---------------------------------------------------------------------------------
+// One step of SplitMix64: the sample depends on the seed only, not on the machine.
 static u64 next_random(u64 *state)
 {
     u64 x = *state += 0x9e3779b97f4a7c15u;
@@ -74,8 +87,8 @@ static u64 next_random(u64 *state)
     return x ^ (x >> 31);
 }
 
-// A coordinate in [0, n): in two of three draws one where kernels go wrong: the ends, and both sides
-// of multiples of 64 and 128, preferably of the last one.
+// A coordinate in [0, n): in two of three draws one where kernels go wrong: the ends, and both
+// sides of multiples of 64 and 128, preferably of the last one.
 static i64 coordinate(u64 *state, i64 n)
 {
     u64 r = next_random(state);
@@ -105,8 +118,11 @@ static i64 *draw_sample(Arena *a, const RefCase *c, i64 want, u64 seed, i64 *cou
 {
     i64 *row = ARENA_ARRAY(a, i64, want + 2), n = 0;
     u64 state = seed;
+    // The first and the last row are always there: kernels begin and end wrong.
     row[n++] = 0;
     row[n++] = c->rows - 1;
+    // Doubles are thrown away and drawn again, a few times: a small output may not have that many
+    // rows at the places that are preferred.
     for (i64 tries = 0; tries < 4 && n < want; tries++) {
         while (n < want) {
             i64 r = 0;
@@ -142,6 +158,8 @@ RefResult ref_compare(Arena *a, const RefCase *c, const RefTolerance *t, double 
         i64 want = fit < MIN_SAMPLE ? MIN_SAMPLE : fit > (double)c->rows ? c->rows : (i64)fit;
         k.sample = draw_sample(a, c, want, seed, &r.rows_checked);
     }
+    // Pieces of about a million multiply-adds, a millisecond: large against the cost of drawing
+    // one, small against the whole.
     parallel_for(r.rows_checked, 1 + (i64)(1e6 / row_work), compare_rows, &k);
     parallel_for(c->out.count, 1 << 18, count_nans, &k);
     for (int w = 0; w < workers; w++) {
@@ -151,6 +169,7 @@ RefResult ref_compare(Arena *a, const RefCase *c, const RefTolerance *t, double 
         r.nan += f->nan;
         if (f->first_nan >= 0 && (r.first_nan < 0 || f->first_nan < r.first_nan))
             r.first_nan = f->first_nan;
+        // A worker that drew no row has found nothing.
         if (f->worst_at < 0) continue;
         bool worse = r.worst_at < 0 || f->worst > r.worst ||
                      (f->worst == r.worst && f->worst_at < r.worst_at);

@@ -1,11 +1,14 @@
-// compile.c - reads the .co file and the definitions of a command line.
+// compile.c - reads the .co file and the definitions of a command line. Both commands compile
+// through this, so that `run` compiles exactly what `build` would have written.
 #include "compile.h"
 
 #include <ctype.h>
 #include <string.h>
 
+// Sixteen megabytes: a source beyond that is not one that a person wrote.
 static const size_t MAX_SOURCE = (size_t)16 << 20; // bytes
 
+// As the preprocessor takes it: no word that it would split.
 static bool is_name(const char *s, size_t n)
 {
     if (!n || isdigit((unsigned char)s[0])) return false;
@@ -14,11 +17,13 @@ static bool is_name(const char *s, size_t n)
     return true;
 }
 
+// Without a value the macro is 1, as with C compilers.
 bool cli_define(CliSource *s, const char *word, Arena *a, Diag *d)
 {
     size_t n = strcspn(word, "=");
     if (!is_name(word, n)) {
-        diag_error(d, (Loc){0}, "for example: -D ELEM=f16", "-D needs NAME=VALUE, found `%s`", word);
+        diag_error(d, (Loc){0}, "for example: -D ELEM=f16", "-D needs NAME=VALUE, found `%s`",
+                   word);
         return false;
     }
     AstDefine def = {arena_strndup(a, word, n), word[n] ? word + n + 1 : NULL};
@@ -26,6 +31,7 @@ bool cli_define(CliSource *s, const char *word, Arena *a, Diag *d)
     return true;
 }
 
+// The text is copied into the arena, since the syntax tree and messages point into it.
 bool cli_read_source(const CliSource *s, Compilation *c)
 {
     Buf b = {0};

@@ -1,4 +1,7 @@
 // data.c - values of inputs from generators and files.
+//
+// Generated values are a function of seed, parameter and index: every element is hashed by itself,
+// so filling in pieces, by any number of threads, gives the same array.
 #include "data.h"
 #include "parallel.h"
 
@@ -6,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Bytes; 64 GB, so that sums of sizes stay small.
 static const size_t MAX_FILE = (size_t)1 << 36;
 
-// ---- elements as numbers -------------------------------------------------------------------------
+// ---- elements as numbers ------------------------------------------------------------------------
 double data_get(DType type, const void *p, i64 i)
 {
     switch (type) {
@@ -42,6 +46,8 @@ static i64 to_integer(double v)
     return (i64)v;
 }
 
+// Types narrower than f32 are rounded twice, to f32 and from there. Integers take the double as it
+// is, cut towards zero, so that every 32-bit one arrives exactly.
 void data_put(DType type, void *p, i64 i, double v)
 {
     float f = (float)v;
@@ -67,7 +73,7 @@ void data_put(DType type, void *p, i64 i, double v)
     BUG("element type %d", type);
 }
 
-// ---- reading a SPEC ------------------------------------------------------------------------------
+// ---- reading a SPEC -----------------------------------------------------------------------------
 static const char *const spec_help =
     "one of uniform(a,b), normal(mean,deviation), iota, zeros, a number, FILE.npy, bf16:FILE.npy";
 
@@ -95,11 +101,15 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
+// A word with parentheses is a generator, a whole number or decimal a constant, everything else
+// must be a file by its name. `bf16:` and the like say what the unsigned integers of a file are the
+// bits of, because NumPy has no such types.
 const char *data_parse(Arena *a, const char *text, DataSpec *out)
 {
     *out = (DataSpec){.raw = -1, .text = text};
     if (two_numbers(text, "uniform", &out->a, &out->b)) {
         out->kind = DATA_UNIFORM;
+        // The negated form also refuses NaN bounds.
         if (!(out->a <= out->b) || !isfinite(out->b - out->a))
             return arena_printf(a, "`%s`: the lower bound must not exceed the upper one", text);
         return NULL;
@@ -118,6 +128,7 @@ const char *data_parse(Arena *a, const char *text, DataSpec *out)
     }
     char *end;
     out->a = strtod(text, &end);
+    // A whole word that is a number; `2x` goes on as a file name and is refused there.
     if (end != text && !*end) return NULL;
 
     const char *path = text, *colon = strchr(text, ':');
@@ -136,6 +147,7 @@ const char *data_parse(Arena *a, const char *text, DataSpec *out)
     return NULL;
 }
 
+// The file is read once and stays in the arena; what its integers mean as floats is settled here.
 const char *data_load(Arena *a, DataSpec *s)
 {
     if (s->kind != DATA_FILE) return NULL;
@@ -158,7 +170,7 @@ const char *data_load(Arena *a, DataSpec *s)
     return NULL;
 }
 
-// ---- generators ----------------------------------------------------------------------------------
+// ---- generators ---------------------------------------------------------------------------------
 // The finaliser of SplitMix64: every bit of the result depends on every bit of x.
 static u64 mix(u64 x)
 {
@@ -167,6 +179,7 @@ static u64 mix(u64 x)
     return x ^ (x >> 31);
 }
 
+// One array being filled, shared by all workers.
 typedef struct {
     const DataSpec *spec;
     u64 key;        // of seed and name
@@ -181,6 +194,9 @@ static double random_unit(const Fill *f, i64 i, u64 draw)
     return (double)(x >> 11) * 0x1p-53;
 }
 
+// The value of element i. Integer parameters get whole numbers with both bounds of `uniform`
+// included; a normal value is made of two uniform ones (Box and Muller), the first never 0, for its
+// logarithm.
 static double generated(const Fill *f, i64 i)
 {
     const DataSpec *s = f->spec;
@@ -202,6 +218,7 @@ static double generated(const Fill *f, i64 i)
     BUG("data kind %d", s->kind);
 }
 
+// Elements do not depend on each other, so pieces may be filled in any order by any thread.
 static void fill_piece(void *ctx, i64 lo, i64 hi, int worker)
 {
     const Fill *f = ctx;
@@ -223,11 +240,15 @@ static const char *check_integers(Arena *a, const DataSpec *s, DType type)
     return NULL;
 }
 
+// The parameter's name is in the key, so that two inputs with one generator differ.
 static u64 fill_key(u64 seed, const char *name)
 {
     return mix(mix(seed + 0x9e3779b97f4a7c15u) ^ hash_bytes(name, strlen(name), 0));
 }
 
+// Equal types are copied bit for bit, NaNs and all. Between floats values are rounded; between
+// integers each must fit; from one kind to the other nothing is converted, as it is mostly a
+// mistake.
 const char *data_fill(Arena *a, const DataSpec *s, u64 seed, const char *name, DType type,
                       i64 count, void *out)
 {
@@ -241,11 +262,11 @@ const char *data_fill(Arena *a, const DataSpec *s, u64 seed, const char *name, D
             return NULL;
         }
         if (dtype_is_float(type) != dtype_is_float(s->array.type))
-            return arena_printf(
-                a, "%s holds %s where %s is required%s", s->path, dtype_name[s->array.type],
-                dtype_name[type],
-                type == DT_BF16 && s->array.type == DT_U16 ? "; for the bits of bf16 write bf16:FILE"
-                                                           : "");
+            return arena_printf(a, "%s holds %s where %s is required%s", s->path,
+                                dtype_name[s->array.type], dtype_name[type],
+                                type == DT_BF16 && s->array.type == DT_U16
+                                    ? "; for the bits of bf16 write bf16:FILE"
+                                    : "");
         if (!dtype_is_float(type)) {
             const char *why = check_integers(a, s, type);
             if (why) return why;

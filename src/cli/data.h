@@ -1,10 +1,10 @@
-// data.h - where the values of inputs come from: generators and .npy files, as `--arg NAME=SPEC` and
-// the contract's `inputs:` write them.
+// data.h - where the values of inputs come from: generators and .npy files, as `--arg NAME=SPEC`
+// and the contract's `inputs:` write them.
 //
 //     uniform(a,b)   normal(mean,deviation)   iota   zeros   2.5   FILE.npy   bf16:FILE.npy
 //
-// A generated value depends on the seed, the parameter's name and the element's index alone: neither
-// on other parameters nor on the number of threads.
+// A generated value depends on the seed, the parameter's name and the element's index alone:
+// neither on other parameters nor on the number of threads.
 #ifndef BATON_CLI_DATA_H
 #define BATON_CLI_DATA_H
 

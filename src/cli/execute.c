@@ -1,12 +1,17 @@
 // execute.c - a prepared job on a device: guarded memory, the launch, the results, the hazards that
 // the emulator saw, and times.
+//
+// In: arrays with their contents on the host. Out: results beside them, and what was noticed on the
+// way. The device is used through the table of operations of the runtime, the same for a GPU and
+// for the emulator; functions return the exit status, with the reason in the Diag.
 #include "run.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-// ---- the device ----------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
+// Of the emulator's progress line; start_ms and shown_ms in milliseconds of the monotonic clock.
 typedef struct {
     double start_ms, shown_ms;
     int schedule, schedules;
@@ -30,6 +35,8 @@ static void clear_progress(const Progress *p)
     if (p->shown_ms > 0) fputs("\r\033[K", stderr);
 }
 
+// Schedule k of a run has seed + k, so that one schedule can be repeated by itself with --seed.
+// Progress is shown on a terminal only.
 static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Progress *p)
 {
     bool terminal = isatty(STDERR_FILENO) != 0;
@@ -42,6 +49,7 @@ static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Pro
     };
 }
 
+// Status for the shell: what the caller passed is his input, everything else the device's trouble.
 static int device_error(Run *r, const RtError *e, const char *doing)
 {
     bool input = e->status == BATON_BAD_ARGUMENT || e->status == BATON_UNSUPPORTED;
@@ -49,6 +57,8 @@ static int device_error(Run *r, const RtError *e, const char *doing)
     return input ? EXIT_INPUT : EXIT_DEVICE;
 }
 
+// `auto` takes the first GPU, and the emulator without one or when an option asks for the emulator.
+// The report says why no GPU was used.
 int run_open_device(Run *r)
 {
     const RunOptions *o = r->options;
@@ -67,9 +77,12 @@ int run_open_device(Run *r)
     return EXIT_RIGHT;
 }
 
+// The device's own word: options say what was asked for, not what was opened.
 static bool is_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
+// The kernel gets the address behind the first guard; RUN_GUARD keeps it as aligned as the block
+// is.
 static int make_device_arrays(Run *r, RtError *e)
 {
     for (int i = 0; i < r->narrays; i++) {
@@ -84,6 +97,7 @@ static int make_device_arrays(Run *r, RtError *e)
     return EXIT_RIGHT;
 }
 
+// The whole block, guards included: each schedule starts from the same bytes.
 static int copy_arrays_in(Run *r, RtError *e)
 {
     for (int i = 0; i < r->narrays; i++) {
@@ -106,6 +120,7 @@ static i64 guard_damage(const u8 *before, const u8 *after)
     return 0;
 }
 
+// Outputs come back whole; of inputs only the guards, to see whether something wrote there.
 static int copy_arrays_out(Run *r, RtError *e)
 {
     for (int i = 0; i < r->narrays; i++) {
@@ -117,6 +132,7 @@ static int copy_arrays_out(Run *r, RtError *e)
         if (a->result) {
             s = r->device->ops->copy_out(r->device, a->result, a->device,
                                          a->bytes + 2 * (size_t)RUN_GUARD, e);
+            // The guards are the block's first and last RUN_GUARD bytes.
             before = a->result;
             after = a->result + RUN_GUARD + a->bytes;
         } else {
@@ -129,13 +145,15 @@ static int copy_arrays_out(Run *r, RtError *e)
             return device_error(r, e, arena_printf(r->arena, "fetching %s", a->param->name));
         i64 at = guard_damage(before, after);
         if (at && !r->guard)
-            r->guard = arena_printf(r->arena, "%lld bytes %s %s", (long long)(at < 0 ? -at : at - 1),
+            r->guard = arena_printf(r->arena, "%lld bytes %s %s",
+                                    (long long)(at < 0 ? -at : at - 1),
                                     at < 0 ? "before" : "past the end of", a->param->name);
     }
     return EXIT_RIGHT;
 }
 
-// ---- launches ------------------------------------------------------------------------------------
+// ---- launches -----------------------------------------------------------------------------------
+// Hands over both forms of the program: a GPU takes the PTX, the emulator the thread IR.
 static int load(Run *r, RtError *e)
 {
     // A NUL ends the text for the driver.
@@ -160,6 +178,8 @@ static void warn_by_log(const Run *r)
         size_t n = strcspn(line, "\n");
         const char *text = arena_strndup(r->arena, line, n), *body = strstr(text, " : ");
         body = body ? body + 3 : text; // "ptxas info    : (C7509) Potential ..."
+        // "serialized": the assembler put a wait behind each wgmma; "ignored": roles keep their
+        // registers.
         bool slow = strstr(body, "serialized") ||
                     (strstr(body, "setmaxnreg") && strstr(body, "ignored"));
         const char *first = strstr(log, arena_printf(r->arena, "%s\n", body));
@@ -187,6 +207,7 @@ static void warn_by_kernel(const Run *r)
     }
 }
 
+// `launch` is the host's part; the emulator does its work in it, a GPU's is waited for in sync.
 static int launch_once(Run *r, RtError *e)
 {
     double start = rt_now_ms();
@@ -202,6 +223,7 @@ static void collect_hazards(Run *r, i64 schedule)
     int n;
     EmuReport *const *report = rt_emulator_reports(r->device, &n);
     i64 hazards = 0;
+    // Counted in the first schedule only; the report takes the others to be like it.
     if (schedule == 0) r->warp_ops = 0;
     for (int i = 0; i < n; i++) {
         hazards += report[i]->hazards.n;
@@ -228,6 +250,7 @@ static void compare_schedules(Run *r, i64 schedule)
     }
 }
 
+// A GPU runs once: its schedule cannot be chosen, so more runs on the same data would say little.
 static int run_schedules(Run *r, RtError *e)
 {
     const RunOptions *o = r->options;
@@ -238,6 +261,8 @@ static int run_schedules(Run *r, RtError *e)
             RtEmulatorOptions emu = emulator_options(o, k, &p);
             rt_emulator_set(r->device, &emu);
         }
+        // Fresh contents for each schedule: outputs must hold NaN again, and inputs may have been
+        // changed.
         int status = copy_arrays_in(r, e);
         if (status == EXIT_RIGHT) status = launch_once(r, e);
         clear_progress(&p);
@@ -253,6 +278,7 @@ static int run_schedules(Run *r, RtError *e)
     return EXIT_RIGHT;
 }
 
+// After this, outputs are in `result`, and hazards and guards are known.
 int run_execute(Run *r)
 {
     RtError e = {0};
@@ -268,6 +294,7 @@ int run_execute(Run *r)
     return run_schedules(r, &e);
 }
 
+// Only after the result was found right, and not with --once, which is for profilers.
 int run_measure(Run *r)
 {
     RtError e = {0};
@@ -279,6 +306,7 @@ int run_measure(Run *r)
     return EXIT_RIGHT;
 }
 
+// In the reverse order of opening; safe after any failure, also when nothing was opened.
 void run_close(Run *r)
 {
     if (!r->device) return;

@@ -12,6 +12,7 @@ typedef struct {
     DType type;
 } Descr;
 
+// NumPy's letters: f float, i and u integers, b bool; then the size in bytes.
 static const Descr descrs[] = {
     {"f4", DT_F32}, {"f2", DT_F16}, {"f8", DT_F64}, {"i4", DT_S32}, {"u4", DT_U32}, {"i8", DT_S64},
     {"u8", DT_U64}, {"i2", DT_S16}, {"u2", DT_U16}, {"i1", DT_S8},  {"u1", DT_U8},  {"b1", DT_BOOL},
@@ -28,6 +29,7 @@ static const char *value_of(Arena *a, const char *header, const char *key)
     return at + strspn(at, " \t");
 }
 
+// `descr` is a byte order (< little, > big, | none), a kind and a size in bytes, in quotes.
 static const char *read_descr(Arena *a, const char *header, DType *out)
 {
     const char *s = value_of(a, header, "descr");
@@ -36,6 +38,7 @@ static const char *read_descr(Arena *a, const char *header, DType *out)
     if (n < 3 || n > 4) return "its element type is not one that baton reads";
     if (s[1] == '>') return "it is big-endian; write it little-endian";
     for (int i = 0; i < COUNT(descrs); i++) {
+        // Three characters: longer types (16-byte floats, dates) are none that kernels have.
         if (n == 3 && strncmp(s + 2, descrs[i].descr, 2) == 0) {
             *out = descrs[i].type;
             return NULL;
@@ -44,6 +47,8 @@ static const char *read_descr(Arena *a, const char *header, DType *out)
     return arena_printf(a, "its element type '%.*s' is not one that baton reads", (int)n, s + 1);
 }
 
+// The limits of 2^40 and 2^44 keep products of extents and element sizes inside 63 bits.
+// A tuple such as (3, 4) or (3,), or () for a scalar.
 static const char *read_shape(Arena *a, const char *header, NpyArray *out)
 {
     const char *s = value_of(a, header, "shape");
@@ -53,6 +58,8 @@ static const char *read_shape(Arena *a, const char *header, NpyArray *out)
         s += strspn(s, " ,");
         if (*s == ')') return NULL;
         if (*s < '0' || *s > '9') return "its shape is not a tuple of numbers";
+        // Sign and blanks were excluded above, so strtoull reads digits only; too many give its
+        // maximum.
         char *end;
         unsigned long long d = strtoull(s, &end, 10);
         if (out->rank == NPY_MAX_RANK)
@@ -65,6 +72,7 @@ static const char *read_shape(Arena *a, const char *header, NpyArray *out)
     }
 }
 
+// The elements are not copied: out->data points into `bytes`.
 const char *npy_read(Arena *a, const void *bytes, size_t n, NpyArray *out)
 {
     const u8 *p = bytes;
@@ -88,11 +96,13 @@ const char *npy_read(Arena *a, const void *bytes, size_t n, NpyArray *out)
         return "it is in Fortran order; save it with numpy.ascontiguousarray";
     size_t have = n - start - header_n, need = (size_t)out->count * dtype_bytes[out->type];
     if (have < need)
-        return arena_printf(a, "it holds %zu bytes of elements where its shape needs %zu", have, need);
+        return arena_printf(a, "it holds %zu bytes of elements where its shape needs %zu", have,
+                            need);
     out->data = p + start + header_n;
     return NULL;
 }
 
+// What NumPy calls the type, or the integer type that holds its bits.
 static const char *descr_of(DType type)
 {
     switch (type) {
@@ -105,12 +115,15 @@ static const char *descr_of(DType type)
     case DT_BOOL: return "|b1";
     default: break;
     }
-    static const char *const text[] = {"<f4", "<f2", "<f8", "<i4", "<u4", "<i8", "<u8", "<i2", "<u2"};
+    // In the order of descrs, whose byte orders and one-byte types stand above.
+    static const char *const text[] = {"<f4", "<f2", "<f8", "<i4", "<u4",
+                                       "<i8", "<u8", "<i2", "<u2"};
     for (int i = 0; i < COUNT(text); i++)
         if (descrs[i].type == type) return text[i];
     BUG("no .npy type for %s", dtype_name[type]);
 }
 
+// Version 1: the header's length, a multiple of 64 with what stands before it, is two bytes.
 void npy_write(DType type, int rank, const i64 *dim, const void *data, Buf *out)
 {
     enum { ALIGN = 64 };
@@ -121,6 +134,7 @@ void npy_write(DType type, int rank, const i64 *dim, const void *data, Buf *out)
         buf_printf(&h, "%s%lld", i ? ", " : "", (long long)dim[i]);
         count *= dim[i];
     }
+    // A tuple of one element needs its comma, or Python reads a number.
     buf_puts(&h, rank == 1 ? ",), }" : "), }");
     while ((10 + h.n + 1) % ALIGN) buf_putc(&h, ' ');
     buf_putc(&h, '\n');

@@ -1,4 +1,7 @@
 // options.c - reads command lines by table, and says what was probably meant when a word is wrong.
+//
+// The table of a command is also its --help, so the two cannot disagree. Words are never copied:
+// values point into argv. Numbers and sizes for people are formatted here too.
 #include "cli.h"
 
 #include <errno.h>
@@ -21,6 +24,7 @@ static int edit_distance(const char *a, const char *b)
             int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
             best = MIN(best, d[i - 1][j] + 1);
             best = MIN(best, d[i][j - 1] + 1);
+            // Two neighbours in the wrong order count as one mistake: they are the most common one.
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 best = MIN(best, d[i - 2][j - 2] + 1);
             d[i][j] = best;
@@ -29,6 +33,7 @@ static int edit_distance(const char *a, const char *b)
     return d[na][nb];
 }
 
+// A word is close when fewer letters differ than it has, and no more than about a third of them.
 const char *cli_closest(const char *word, const char *const *names, int n)
 {
     const char *best = NULL;
@@ -43,6 +48,7 @@ const char *cli_closest(const char *word, const char *const *names, int n)
     return best;
 }
 
+// `word` may carry a value behind n characters: only the name is shown and compared.
 static void unknown_option(CliArgs *a, const char *word, size_t n)
 {
     const char *name = arena_strndup(a->arena, word, n);
@@ -54,6 +60,8 @@ static void unknown_option(CliArgs *a, const char *word, size_t n)
     diag_error(a->diag, (Loc){0}, hint, "baton %s has no option %s", a->command, name);
 }
 
+// A value may stand in the same word or the next; a next word that begins with -- is taken for an
+// option that followed too early, not for a value.
 int cli_next(CliArgs *a, const char **value)
 {
     if (a->at >= a->argc) return CLI_END;
@@ -63,6 +71,7 @@ int cli_next(CliArgs *a, const char **value)
         a->only_positionals = true;
         return cli_next(a, value);
     }
+    // A single - is a word: standard output.
     if (a->only_positionals || word[0] != '-' || !word[1]) return CLI_POSITIONAL;
 
     bool is_long = word[1] == '-';
@@ -71,6 +80,8 @@ int cli_next(CliArgs *a, const char **value)
         const CliOption *o = &a->options[i];
         if (strlen(o->name) != n || memcmp(o->name, word, n) != 0) continue;
         const char *rest = word[n] ? word + n + (is_long ? 1 : 0) : NULL;
+        // For a flag of one letter this also catches several in one word (-hx), which are not taken
+        // apart.
         if (!o->value && rest) {
             diag_error(a->diag, (Loc){0}, NULL, "%s takes no value, found `%s`", o->name, word);
             return CLI_BAD;
@@ -90,6 +101,7 @@ int cli_next(CliArgs *a, const char **value)
     return CLI_BAD;
 }
 
+// Names in one column, help in the next; a name that is too wide has its help on the next line.
 void cli_print_options(const CliOption *options, int n, Buf *out)
 {
     enum { HELP_COLUMN = 26 };
@@ -114,6 +126,7 @@ void cli_print_options(const CliOption *options, int n, Buf *out)
     }
 }
 
+// The whole word, in 64 bits: no blanks in front, nothing behind, no overflow.
 bool cli_integer(const char *s, i64 *out)
 {
     char *end;
@@ -125,6 +138,7 @@ bool cli_integer(const char *s, i64 *out)
     return true;
 }
 
+// Decimal units (1 KB = 1000 bytes), as disks and bandwidths are given.
 const char *cli_bytes(Arena *a, double bytes)
 {
     static const char *const unit[] = {"bytes", "KB", "MB", "GB", "TB"};
@@ -150,6 +164,7 @@ const char *cli_count(Arena *a, i64 n)
     return text;
 }
 
+// Standard output first, so that a message stands behind what it is about.
 void cli_flush(const Diag *d)
 {
     Buf b = {0};

@@ -1,12 +1,18 @@
 // parallel.c - a counter that all threads draw their next piece from.
+//
+// Threads are made for each loop and joined at its end: loops here take milliseconds or more, and
+// nothing of them is left behind. Which thread takes which piece is not determined; bodies must
+// give the same result for every distribution.
 #include "parallel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
+// Threads, the caller included; bounds the stack that parallel_for takes.
 enum { MAX_WORKERS = 64 };
 
+// One loop; it lives on the caller's stack, which waits for all threads.
 typedef struct {
     atomic_llong next;
     i64 n, grain;
@@ -19,12 +25,14 @@ typedef struct {
     int worker;
 } Start;
 
+// Processors that are online, at most MAX_WORKERS: bounds the `worker` that a body is given.
 int parallel_workers(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > MAX_WORKERS ? MAX_WORKERS : (int)n;
 }
 
+// Pieces are drawn, not dealt out: a slow thread takes fewer. Past the end everyone stops.
 static void *work(void *arg)
 {
     const Start *s = arg;
@@ -36,6 +44,8 @@ static void *work(void *arg)
     }
 }
 
+// The caller works too. Pieces are disjoint, so bodies need no locks for what they write per
+// element.
 void parallel_for(i64 n, i64 grain, ParallelBody *body, void *ctx)
 {
     Loop loop = {0, n, grain, body, ctx};

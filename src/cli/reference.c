@@ -1,4 +1,8 @@
 // reference.c - the references, and the binding of shapes and arguments to them.
+//
+// Each is the definition of its operation, row by row, in double precision over the inputs as they
+// are in memory (already rounded to their type). It is to be read and believed: no blocking, no
+// online softmax, nothing that it shares with the kernels that it judges.
 #include "reference.h"
 #include "data.h"
 #include "parallel.h"
@@ -7,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Of the letter; each letter of a reference's shapes was bound by bind_shapes.
 static i64 extent(const RefCase *c, char letter)
 {
     for (int i = 0; i < c->nletters; i++)
@@ -18,6 +23,7 @@ static i64 extent(const RefCase *c, char letter)
 typedef float Float4 __attribute__((vector_size(16)));
 typedef double Double4 __attribute__((vector_size(32)));
 
+// memcpy: x need not be aligned to 16 bytes.
 static inline void load4(Double4 *out, const float *x)
 {
     Float4 f;
@@ -58,7 +64,7 @@ static void add_scaled(double *out, double p, const float *x, i64 n)
     for (; i < n; i++) out[i] += p * (double)x[i];
 }
 
-// ---- attention: o = softmax(scale * q k^T) v, row by row -----------------------------------------
+// ---- attention: o = softmax(scale * q k^T) v, row by row ----------------------------------------
 // q[B,S,H,D], k[B,T,G,D], v[B,T,G,D] -> o[B,S,H,D]; H is a multiple of G (heads share keys). With
 // causal, query s sees keys 0..s + T - S; a query that sees none gives zeros.
 static void attention_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
@@ -73,6 +79,8 @@ static void attention_row(const RefCase *c, i64 row, i64 first, i64 n, double *o
     const float *v = c->f32[2] + ((batch * T) * G + group) * D;
     double max = -INFINITY, sum = 0;
     for (i64 t = 0; t < keys; t++) {
+        // Two passes over the keys: the maximum is known before any exponential is taken, so none
+        // overflows.
         scratch[t] = c->scale * dot(q, k + t * G * D, D);
         max = scratch[t] > max ? scratch[t] : max;
     }
@@ -84,7 +92,10 @@ static void attention_row(const RefCase *c, i64 row, i64 first, i64 n, double *o
     }
     for (i64 d = 0; d < n && keys; d++) out[d] /= sum;
 }
+// One score per key.
 static i64 attention_scratch(const RefCase *c) { return extent(c, 'T'); }
+// Multiply-adds of both products for one query; under the mask a query sees half of the keys on
+// average.
 static double attention_work(const RefCase *c)
 {
     return (c->causal ? 1.0 : 2.0) * (double)extent(c, 'T') * (double)extent(c, 'D');
@@ -96,7 +107,8 @@ static double attention_flops(const RefCase *c)
     return (c->causal ? 2 : 4) * n * (double)extent(c, 'T') * (double)extent(c, 'D');
 }
 
-// ---- gemm: c[M,N] = a[M,K] b[N,K]^T --------------------------------------------------------------
+// ---- gemm: c[M,N] = a[M,K] b[N,K]^T -------------------------------------------------------------
+// One row of the result: b is stored with K innermost, so each element is a product of two runs.
 static void gemm_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
 {
     i64 K = extent(c, 'K');
@@ -104,13 +116,17 @@ static void gemm_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, d
     (void)scratch;
     for (i64 j = 0; j < n; j++) out[j] = dot(c->f32[0] + row * K, c->f32[1] + j * K, K);
 }
-static double gemm_work(const RefCase *c) { return (double)extent(c, 'N') * (double)extent(c, 'K'); }
+static double gemm_work(const RefCase *c)
+{
+    return (double)extent(c, 'N') * (double)extent(c, 'K');
+}
 static double gemm_flops(const RefCase *c)
 {
     return 2.0 * (double)extent(c, 'M') * (double)extent(c, 'N') * (double)extent(c, 'K');
 }
 
-// ---- rowsum: y[m] = sum over n of x[m,n] ---------------------------------------------------------
+// ---- rowsum: y[m] = sum over n of x[m,n] --------------------------------------------------------
+// Summed in the order of the columns: in fp64 the order is far below the tolerance.
 static void rowsum_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
 {
     i64 N = extent(c, 'N');
@@ -124,6 +140,7 @@ static void rowsum_row(const RefCase *c, i64 row, i64 first, i64 n, double *out,
 static double rowsum_work(const RefCase *c) { return (double)extent(c, 'N'); }
 
 // ---- element by element: exact, so the result is rounded to the output's type ------------------
+// A copy must be exact, so the reference is the input itself.
 static void copy_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
 {
     (void)row;
@@ -137,6 +154,8 @@ static void add_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, do
     for (i64 i = 0; i < n; i++) {
         double sum = data_get(c->in[0].type, c->in[0].data, first + i) +
                      data_get(c->in[1].type, c->in[1].data, first + i);
+        // Through the output's own type, in the place of the double: exact kernels must give these
+        // very bits.
         data_put(c->out.type, &out[i], 0, sum);
         out[i] = data_get(c->out.type, &out[i], 0);
     }
@@ -148,12 +167,15 @@ static i64 no_scratch(const RefCase *c)
     (void)c;
     return 0;
 }
+// Memory-bound: the report gives bytes instead.
 static double no_flops(const RefCase *c)
 {
     (void)c;
     return 0;
 }
 
+// Columns: name, shapes of the inputs, their number, shape of the output, trailing dimensions of a
+// row, whether inputs are wanted as f32, arguments, and the four functions.
 static const Reference references[] = {
     {"attention", {"BSHD", "BTGD", "BTGD"}, 3, "BSHD", 1, true, "causal scale", attention_row,
      attention_scratch, attention_work, attention_flops},
@@ -163,6 +185,7 @@ static const Reference references[] = {
     {"add", {NULL}, 2, NULL, 0, false, "", add_row, no_scratch, element_work, no_flops},
 };
 
+// The list for messages is written out: it stands beside the table that it repeats.
 const Reference *ref_find(const char *name, const char **all)
 {
     *all = "attention, gemm, rowsum, copy, add";
@@ -171,7 +194,7 @@ const Reference *ref_find(const char *name, const char **all)
     return NULL;
 }
 
-// ---- arguments: small expressions over the extents ------------------------------------------------
+// ---- arguments: small expressions over the extents ----------------------------------------------
 typedef struct {
     const char *s;     // what is left to read
     const RefCase *c;
@@ -180,6 +203,8 @@ typedef struct {
 
 static double read_sum(Reader *r, int depth);
 
+// A number, the letter of an extent, or a parenthesis with sqrt or rsqrt in front. `depth` bounds
+// the recursion, which the contract's text would otherwise choose.
 static double read_atom(Reader *r, int depth)
 {
     r->s += strspn(r->s, " ");
@@ -195,6 +220,8 @@ static double read_atom(Reader *r, int depth)
         r->s++;
         return inverse ? 1 / sqrt(v) : root ? sqrt(v) : v;
     }
+    // Letters come before numbers: no number begins with one, but for `inf` and `nan`, which are
+    // lower case and refused as not finite.
     for (int i = 0; i < r->c->nletters; i++) {
         if (*r->s == r->c->letter[i]) {
             r->s++;
@@ -208,6 +235,7 @@ static double read_atom(Reader *r, int depth)
     return v;
 }
 
+// The usual precedences; both read on from r->s and stop at what they do not know.
 static double read_product(Reader *r, int depth)
 {
     double v = read_atom(r, depth);
@@ -220,6 +248,7 @@ static double read_product(Reader *r, int depth)
     }
 }
 
+// A sum of products, from left to right.
 static double read_sum(Reader *r, int depth)
 {
     double v = read_product(r, depth);
@@ -232,6 +261,8 @@ static double read_sum(Reader *r, int depth)
     }
 }
 
+// The key must be one whole word of the reference's list; its value a finite number over the
+// extents.
 static const char *bind_arguments(Arena *a, RefCase *c, const RefArgument *arg, int nargs)
 {
     c->causal = false;
@@ -255,7 +286,8 @@ static const char *bind_arguments(Arena *a, RefCase *c, const RefArgument *arg, 
     return NULL;
 }
 
-// ---- shapes ----------------------------------------------------------------------------------------
+// ---- shapes -------------------------------------------------------------------------------------
+// Each letter gets its extent from the first tensor that has it; others must agree.
 static const char *bind_shape(Arena *a, RefCase *c, const RefTensor *t, const char *letters,
                               const char *what)
 {
@@ -269,7 +301,8 @@ static const char *bind_shape(Arena *a, RefCase *c, const RefTensor *t, const ch
             c->letter[c->nletters] = letters[d];
             c->extent[c->nletters++] = t->dim[d];
         } else if (c->extent[k] != t->dim[d]) {
-            return arena_printf(a, "the reference %s: %c is %lld in an earlier tensor and %lld in %s",
+            return arena_printf(a, "the reference %s: %c is %lld in an earlier tensor and "
+                                   "%lld in %s",
                                 c->ref->name, letters[d], (long long)c->extent[k],
                                 (long long)t->dim[d], what);
         }
@@ -277,6 +310,7 @@ static const char *bind_shape(Arena *a, RefCase *c, const RefTensor *t, const ch
     return NULL;
 }
 
+// Inputs first, then the output; `any shape` references compare numbers of elements only.
 static const char *bind_shapes(Arena *a, RefCase *c)
 {
     static const char *const nth[] = {"input 1", "input 2", "input 3", "input 4"};
@@ -299,6 +333,8 @@ static const char *bind_shapes(Arena *a, RefCase *c)
     return NULL;
 }
 
+// Rows are what is computed, sampled and shared out between threads. Where the reference knows no
+// shape, the output is one line, cut into rows of FLAT_ROW elements.
 static void set_rows(RefCase *c)
 {
     enum { FLAT_ROW = 1024 }; // elements of a row where the shape does not matter
@@ -318,6 +354,7 @@ static void set_rows(RefCase *c)
             c->rows *= c->out.dim[d];
         }
     }
+    // Rows without elements: nothing to compare.
     if (!c->row_len) c->rows = 0;
 }
 
@@ -333,6 +370,8 @@ static void widen_piece(void *ctx, i64 lo, i64 hi, int worker)
     for (i64 i = lo; i < hi; i++) w->out[i] = (float)data_get(w->t->type, w->t->data, i);
 }
 
+// Inputs are widened to f32 once, which holds every type up to 32 bits exactly, instead of for each
+// row that reads them.
 const char *ref_begin(Arena *a, const Reference *r, const RefArgument *arg, int nargs, RefCase *c)
 {
     c->ref = r;
@@ -344,6 +383,7 @@ const char *ref_begin(Arena *a, const Reference *r, const RefArgument *arg, int 
     if (why) return why;
     set_rows(c);
     for (int i = 0; i < c->nin && r->needs_f32; i++) {
+        // Not in the arena: as large as the inputs, and freed before the report.
         c->f32[i] = malloc(sizeof(float) * (size_t)c->in[i].count + 1);
         if (!c->f32[i]) return "not enough memory for the reference";
         Widen w = {&c->in[i], c->f32[i]};

@@ -62,7 +62,7 @@ const Reference *ref_find(const char *name, const char **all);
 const char *ref_begin(Arena *a, const Reference *r, const RefArgument *arg, int nargs, RefCase *c);
 void ref_end(RefCase *c);
 
-// ---- compare.c: the check against the reference ---------------------------------------------------
+// ---- compare.c: the check against the reference -------------------------------------------------
 typedef struct {
     double abs, rel;       // |got - want| <= abs + rel * |want| for every element
     bool has_expect;
@@ -81,8 +81,9 @@ typedef struct {
     i64 first_nan;         // -1: none
 } RefResult;
 
-// Compares with the reference: every row where that takes at most about `budget` multiply-adds, else
-// a sample of at least 2,048 rows with all corners and tile edges and the rest drawn by `seed`.
+// Compares with the reference: every row where that takes at most about `budget` multiply-adds,
+// else a sample of at least 2,048 rows with all corners and tile edges and the rest drawn by
+// `seed`.
 RefResult ref_compare(Arena *a, const RefCase *c, const RefTolerance *t, double budget, u64 seed);
 
 #endif

@@ -1,5 +1,8 @@
 // report.c - what `baton run` says at the end: few lines, each with a word in front that tells what
 // it is about, understandable without knowing baton.
+//
+// Nothing is decided here but the wording: run.c and execute.c leave everything in the Run. A line
+// never claims more than was done: "right" counts the elements that were compared.
 #include "run.h"
 
 #include <math.h>
@@ -54,6 +57,7 @@ static void report_sizes(const Run *r, Buf *out)
                     b->value.rank == a->value.rank &&
                     memcmp(a->value.dim, b->value.dim, sizeof a->value.dim) == 0;
         }
+        // It stands in the entry of an earlier parameter already.
         if (shown) continue;
         buf_printf(out, "%s%s", first ? "" : "; ", a->param->name);
         first = false;
@@ -149,6 +153,8 @@ static void report_error(const Run *r, Buf *out)
 {
     const RefResult *f = &r->found;
     const RefTolerance *t = &r->tolerance;
+    // Nothing to say of exact results, and an infinite error is that of a NaN, which has its own
+    // line.
     if (f->worst_at < 0 || f->worst == 0 || isinf(f->worst)) return;
     buf_printf(out, "%12sworst error %.2g (allowed ", "", f->worst);
     if (t->abs != 0 || t->rel == 0) buf_printf(out, "%g", t->abs);
@@ -174,18 +180,19 @@ static void report_result(const Run *r, Buf *out)
                    r->contract ? "the contract names no reference" : "the file has no contract");
         return;
     }
+    // With tolerances of 0 the claim is stronger, and so is the word.
     const char *verb = r->tolerance.abs == 0 && r->tolerance.rel == 0 ? "equal" : "agree with";
     bool all = f->rows_checked == f->rows, wrong = f->wrong || f->nan;
     if (wrong)
         buf_printf(out, "WRONG: %s of %s compared elements of %s do not %s", cli_count(a, f->wrong),
                    cli_count(a, f->checked), r->checked->param->name, verb);
     else
-        buf_printf(out, "right: %s%s elements of %s %s", all ? "all " : "", cli_count(a, f->checked),
-                   r->checked->param->name, verb);
+        buf_printf(out, "right: %s%s elements of %s %s", all ? "all " : "",
+                   cli_count(a, f->checked), r->checked->param->name, verb);
     buf_printf(out, " the fp64 reference `%s`\n", r->reference->name);
     if (!all)
-        buf_printf(out, "%12sa sample: %s of %s rows, first, last and edges of tiles among them\n", "",
-                   cli_count(a, f->rows_checked), cli_count(a, f->rows));
+        buf_printf(out, "%12sa sample: %s of %s rows, first, last and edges of tiles among them\n",
+                   "", cli_count(a, f->rows_checked), cli_count(a, f->rows));
     if (!all && !f->nan)
         buf_printf(out, "%12sall %s elements were written, none is NaN\n", "",
                    cli_count(a, f->elements));
@@ -198,6 +205,7 @@ static void report_result(const Run *r, Buf *out)
     report_error(r, out);
 }
 
+// Both mean that the kernel is wrong whatever the reference says.
 static void report_memory(const Run *r, Buf *out)
 {
     if (!r->guard && !r->differs) return;

@@ -1,11 +1,16 @@
-// run.c - `baton run`: compiles a .co file, runs it on a GPU or on the emulator, compares the result
-// with the reference that the contract names, and reports.
+// run.c - `baton run`: compiles a .co file, runs it on a GPU or on the emulator, compares the
+// result with the reference that the contract names, and reports.
+//
+// The order: command line, compilation, sizes, contents, device, launch, outputs, check, times,
+// report. What can be refused without a device is refused before one is opened. Exit statuses are
+// those of cli.h.
 #include "parallel.h"
 #include "run.h"
 
 #include <stdio.h>
 #include <string.h>
 
+// Order of the table below: cli_next answers with the index of the row.
 enum {
     OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_OUT, OPT_SEED, OPT_DEVICE, OPT_SCHEDULE, OPT_SEEDS,
     OPT_NO_HAZARDS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_TIME, OPT_HELP, OPT_H
@@ -36,8 +41,10 @@ static void print_help(void)
     Buf b = {0};
     buf_puts(&b,
              "baton run FILE.co [NAME=VALUE ...] [options] - compiles, runs and checks a kernel\n\n"
-             "NAME=VALUE gives a size, such as S=512. Sizes that are not given come from the shapes of\n"
-             "given files, then from the contract at the head of the file (its //! lines), which also\n"
+             "NAME=VALUE gives a size, such as S=512. Sizes that are not given come from the "
+             "shapes of\n"
+             "given files, then from the contract at the head of the file (its //! lines), "
+             "which also\n"
              "names default inputs and the reference to compare with.\n\n");
     cli_print_options(options, COUNT(options), &b);
     buf_puts(&b, "\nOn a GPU the driver assembles the kernel and keeps the code in its own cache\n"
@@ -48,10 +55,10 @@ static void print_help(void)
     buf_free(&b);
 }
 
-// ---- the command line ----------------------------------------------------------------------------
+// ---- the command line ---------------------------------------------------------------------------
 // NAME=TEXT; false with an error that shows `example`.
-static bool split(const char *word, const char *what, const char *example, RunSetting *out, Arena *a,
-                  Diag *d)
+static bool split(const char *word, const char *what, const char *example, RunSetting *out,
+                  Arena *a, Diag *d)
 {
     const char *equals = strchr(word, '=');
     if (!equals || equals == word || !equals[1]) {
@@ -63,6 +70,7 @@ static bool split(const char *word, const char *what, const char *example, RunSe
     return true;
 }
 
+// *out keeps its value after an error.
 static void integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d)
 {
     i64 v;
@@ -87,6 +95,7 @@ static void choose_schedule(RunOptions *o, const char *word, Arena *a, Diag *d)
                "--schedule takes round-robin, random or adversarial, found `%s`", word);
 }
 
+// Whether there is such a device is found out when it is opened.
 static void choose_device(RunOptions *o, const char *word, Diag *d)
 {
     i64 n = 0;
@@ -100,6 +109,7 @@ static void choose_device(RunOptions *o, const char *word, Diag *d)
                "--device takes auto, emu or cuda:N, found `%s`", word);
 }
 
+// A word with = is a size, unless it ends in .co: a path may hold an =.
 static void positional(RunOptions *o, const char *word, Arena *a, Diag *d)
 {
     RunSetting s;
@@ -115,6 +125,8 @@ static void positional(RunOptions *o, const char *word, Arena *a, Diag *d)
     }
 }
 
+// Reads all words even after an error, so that one run tells every mistake. False when there was
+// any.
 static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
 {
     CliArgs args = {argc, argv, 0, false, options, COUNT(options), "run", a, d};
@@ -122,6 +134,7 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
     RunSetting s;
     for (;;) {
         int option = cli_next(&args, &value);
+        // integer() reads signed numbers; 2^63 seeds are enough.
         i64 seed = (i64)o->seed;
         if (option == OPT_SCHEDULE || option == OPT_SEEDS || option == OPT_NO_HAZARDS)
             o->emulator_asked = true;
@@ -156,7 +169,8 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
     }
 }
 
-// ---- the check -----------------------------------------------------------------------------------
+// ---- the check ----------------------------------------------------------------------------------
+// NULL when the function has no such parameter.
 static const RunArray *array_named(const Run *r, const char *name)
 {
     for (int i = 0; i < r->narrays; i++)
@@ -164,6 +178,7 @@ static const RunArray *array_named(const Run *r, const char *name)
     return NULL;
 }
 
+// The array inside its guarded block.
 static RefTensor as_tensor(const RunArray *a, const u8 *block)
 {
     RefTensor t = {.type = a->param->type, .rank = a->value.rank, .count = a->count,
@@ -186,7 +201,8 @@ static bool find_reference(Run *r)
     }
     if (k->out.n != 1 || k->in.n > REF_MAX_INPUTS) {
         diag_error(r->diag, k->op_loc, "for example: //! op: add(a, b) -> c",
-                   "the reference %s needs `op:` with %d inputs and one output", ref->name, ref->nin);
+                   "the reference %s needs `op:` with %d inputs and one output", ref->name,
+                   ref->nin);
         return false;
     }
     r->checked = array_named(r, k->out.at[0].name);
@@ -225,6 +241,8 @@ static bool check(Run *r)
     return true;
 }
 
+// Passes of the compiler, then what came before and with the first launch; steps that took no time
+// did not happen.
 static void print_times(const Run *r)
 {
     Buf b = {0};
@@ -268,6 +286,7 @@ static int run_job(Run *r)
     return status != EXIT_RIGHT ? status : right ? EXIT_RIGHT : EXIT_WRONG;
 }
 
+// One way out: whatever failed, everything that was made is given back.
 static int run(const RunOptions *o, Arena *a, Diag *d)
 {
     Compilation c = {.until = FORM_PTX, .arena = a, .diag = d};
@@ -286,6 +305,7 @@ static int run(const RunOptions *o, Arena *a, Diag *d)
     return status;
 }
 
+// No limit on the arena: arrays of files live in it, and their sizes are the user's.
 int cli_run(int argc, char **argv)
 {
     Arena *a = arena_new(0);

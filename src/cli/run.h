@@ -12,6 +12,7 @@
 #include "data.h"
 #include "reference.h"
 
+// A setting of the command line; where it names nothing that exists, arguments.c says so.
 typedef struct {
     const char *name, *text; // NAME=TEXT
 } RunSetting;
@@ -92,7 +93,7 @@ int run_execute(Run *r);       // loads, launches, brings the outputs back
 int run_measure(Run *r);       // times it on a GPU
 void run_close(Run *r);
 
-// ---- report.c ------------------------------------------------------------------------------------
+// ---- report.c -----------------------------------------------------------------------------------
 bool run_is_right(const Run *r);
 void run_report(const Run *r, Buf *out);
 
