@@ -365,7 +365,6 @@ EmuProgram *emu_decode(Arena *a, const EmuLaunch *l, const char **why, Loc *wher
     p->special = d.special;
     p->constants = d.constants.at;
     p->all_units = d.first_constant + (u32)(d.constants.n / 32);
-    p->reg_unit = d.reg_unit;
     p->async_buffer = async_buffers(&d);
     p->stored_param = stored_params(&d);
     return p;

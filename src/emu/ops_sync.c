@@ -414,7 +414,6 @@ static void named_complete(EmuCta *c, EmuNamed *n)
     }
     n->before = n->expect;
     n->waiting = n->arrived = n->expect = n->came = 0;
-    n->generation++;
     memset(n->clock, 0, sizeof *n->clock);
 }
 

@@ -223,7 +223,6 @@ static EmuResult turn(EmuWarp *w, i64 budget)
         if (result == RUN_BLOCK) w->pc--;
         break;
     }
-    w->steps += start - MAX(budget, 0);
     c->steps += start - MAX(budget, 0);
     return result;
 }

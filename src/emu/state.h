@@ -81,7 +81,6 @@ typedef struct {
     u32 all_units;             // with constants behind them
     u32 special;               // first unit of the special registers (SR_COUNT of them)
     const u32 *constants;      // [all_units - special - SR_COUNT - 1][32]
-    const u32 *reg_unit;       // first unit of each ThreadReg
     const bool *async_buffer;  // buffers that bulk loads write (or that share bytes with such)
     const bool *stored_param;  // parameters that the kernel may write
 } EmuProgram;
@@ -161,7 +160,7 @@ typedef struct EmuEffect EmuEffect;
 struct EmuEffect {
     EmuEffect *next;           // in order of issue, or in the free list
     const EmuOp *op;           // that issued it
-    u8 kind, warp, lane, rank;
+    u8 kind, warp, lane;       // EmuEffectKind; who issued it
     bool performed;            // its memory has been touched
     u32 access;                // its record, 0 when nothing is tracked
     u32 smem;                  // arena offset of the tile
@@ -212,7 +211,6 @@ enum { UNIT_ACC = 1, UNIT_A = 2 };
 // A shared load that has not bound yet.
 typedef struct {
     u32 access;                // the load's record
-    u32 next;                  // unused: loads that share a token hang in EmuAccess.phase
     u32 unit;                  // first register that it wrote
     u16 count;
     u8 bytes;                  // per register
@@ -235,7 +233,6 @@ struct EmuWarp {
     bool released;             // a named barrier let it go; mbar.wait: checked before it blocked
     u32 epoch;                 // starts at 1
     u32 fences;                // wgmma.fence operations so far
-    i64 steps, quantum;        // operations run; unused
     u32 priority;              // adversarial: the highest ready one runs
     // control
     u32 saved[EMU_IF_DEPTH], other[EMU_IF_DEPTH]; // masks before an if, and of its else
@@ -277,8 +274,6 @@ typedef struct {
 typedef struct {
     u32 expect, arrived;       // threads
     u32 waiting, came;         // masks of warps
-    u32 generation;
-    u32 op;                    // first arrival of this generation
     EmuClock *clock;
     u32 before;                // threads that the round before expected
 } EmuNamed;

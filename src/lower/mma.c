@@ -17,7 +17,6 @@ typedef struct {
     i64 span;          // swizzle width S, bytes
     i64 rows;          // rows of the whole buffer tile (of one column block)
     bool trans;        // MN-major
-    int k_bytes;       // extent along K of one element row, bytes (K-major)
     const TileView *view;
     MemRef ref;
 } Operand2;            // an operand of the product, as the instruction sees it
