@@ -138,9 +138,35 @@ static Operand add_term(Lower *l, Operand acc, const Expr *coord, const Expr *st
     return d;
 }
 
+// Adds part * s (part: constants and unroll variables, s: bytes) to an offset, if no round of the
+// unroll regions takes it out of the 32 bits that PTX has for one. Half of them are used: a caller
+// may add the width of an access.
+static bool add_to_offset(Lower *l, Operand *offset, const Operand *part, i64 s)
+{
+    enum { OFFSET_MAX = 1 << 30 };
+    Operand sum = *offset;
+    i64 reach = 0, moved;
+    if (__builtin_mul_overflow(part->base, s, &moved)) return false;
+    if (__builtin_add_overflow(sum.base, moved, &sum.base)) return false;
+    for (int k = 0; k < part->nterms; k++) {
+        i64 coef = part->term[k].coef * s;
+        if (coef < -OFFSET_MAX || coef > OFFSET_MAX) return false;
+        sum = opd_plus(sum, part->term[k].var, (i32)coef);
+    }
+    for (int k = 0; k < sum.nterms; k++) {
+        const char *name = intern_printf(l->m->names, "$%s", l->tf->unrolls.at[sum.term[k].var]);
+        i64 lo, hi; // 0 to rounds - 1
+        expr_range(l->x, expr_var(l->x, name), &lo, &hi);
+        reach += hi * (sum.term[k].coef < 0 ? -(i64)sum.term[k].coef : sum.term[k].coef);
+    }
+    if (sum.base < reach - OFFSET_MAX || sum.base > OFFSET_MAX - reach) return false;
+    *offset = sum;
+    return true;
+}
+
 // base + sum of coordinate * stride, in 64 bits. Constants and unroll variables go into the
-// immediate offset where the stride is a small constant: below 65536, so that its products with
-// coordinates inside a tile fit the 32 bits that PTX has for an offset.
+// immediate offset where the stride is a small constant and the offset holds them; otherwise the
+// whole coordinate is multiplied.
 static Address global_address(Lower *l, const TileView *v, const Expr *const *at)
 {
     int id = lower_buffer(l, v->buffer);
@@ -155,10 +181,9 @@ static Address global_address(Lower *l, const TileView *v, const Expr *const *at
         const Expr *stride = expr_mul(l->x, b->stride[d], lower_const(l, elem));
         i64 s;
         if (expr_is_const(stride, &s) && s < 65536) {
-            Operand part = lower_split(l, rest, &rest);
-            a.offset.base += part.base * s;
-            for (int k = 0; k < part.nterms; k++)
-                a.offset = opd_plus(a.offset, part.term[k].var, (i32)(part.term[k].coef * s));
+            const Expr *variable;
+            Operand part = lower_split(l, rest, &variable);
+            if (add_to_offset(l, &a.offset, &part, s)) rest = variable;
         }
         if (rest && !(expr_is_const(rest, &s) && s == 0))
             a.base = add_term(l, a.base, rest, stride);
