@@ -261,6 +261,13 @@ Operand lower_index(Lower *l, const Expr *e)
     if (cache_find(l, e, false, &found)) return found;
     const Expr *rest;
     Operand imm = lower_split(l, e, &rest);
+    // Indices are 32 bits wide; such a number comes from constants that only exist multiplied out.
+    if (imm.base < INT32_MIN || imm.base > UINT32_MAX) {
+        lower_error(l, l->b.loc, "write it with smaller numbers",
+                    "not supported yet: an index expression with the constant %lld, which 32 bits "
+                    "do not hold", (long long)imm.base);
+        return opd_imm(0);
+    }
     if (!rest) return imm;
     bool moved = imm.base || imm.nterms;
     if (!moved) {
