@@ -4,6 +4,7 @@
 // lines were joined with one blank, so a place behind the first line is only near.
 #include "contract.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,9 +156,10 @@ static void read_sizes(Cursor *c, Contract *out)
         if (!s.name || !need_char(c, '=')) return;
         skip_blanks(c);
         char *end;
+        errno = 0; // strtoll gives the nearest bound, and says so here only
         s.value = strtoll(c->s, &end, 10);
-        if (end == c->s || (*end && *end != ' ' && *end != ',')) {
-            fail(c, "a whole number");
+        if (errno || end == c->s || (*end && *end != ' ' && *end != ',')) {
+            fail(c, "a whole number of 64 bits");
             return;
         }
         c->s = end;
@@ -358,8 +360,9 @@ static bool macro_value(const AstFile *f, const char *name, i64 *out)
     for (int i = f->nmacros - 1; i >= 0; i--) {
         if (strcmp(f->macros[i].name, name) != 0 || !f->macros[i].body) continue;
         char *end;
+        errno = 0;
         *out = strtoll(f->macros[i].body, &end, 10);
-        return end != f->macros[i].body && !*end;
+        return !errno && end != f->macros[i].body && !*end;
     }
     return false;
 }
