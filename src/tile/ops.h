@@ -7,22 +7,25 @@
 //     d dst view     s src view    f frag         g frag2               k scalar         e future
 //     a A operand    b B operand   E elem (store) y engine and modifiers  m axis, kind or amount in `imm`
 //     B body         O other        t event and order      r thread range (lo, hi constants)
+//   A copy with an event: imm is the bytes of all copies of that generation on the first of them, else 0.
 #ifndef BATON_TILE_OPS_H
 #define BATON_TILE_OPS_H
 
 #define TILE_OPS(X)                                                                             \
     /* id        name        fields   meaning */                                                \
     X(PAR,       "par",      "vlnB",  "body once per instance of the level; hi = count")        \
-    X(FOR,       "for",      "vnB",   "serial loop, var from lo while < hi by step; the same in all threads that run it; hi is the value at entry, but a scalar that the body sets is read in each round") \
+    X(FOR,       "for",      "vnB",   "serial loop, var from lo while < hi by step; the " \
+                                 "same in all threads that run it; hi is the value at " \
+                                 "entry, but a scalar that the body sets is read in each " \
+                                 "round") \
     X(IF,        "if",       "cBO",   "condition may depend on the thread")                     \
     X(SET,       "set",      "kx",    "scalar = value")                                         \
     X(STORE,     "store",    "Ex",    "memory element = value")                                 \
     X(FSET,      "fset",     "fEx",   "fragment element = value; only inside apply")            \
     X(APPLY,     "apply",    "vfB",   "body for each element of frag that the thread owns")     \
     X(FILL,      "fill",     "fx",    "all elements of frag = value")                           \
-    X(COPY,      "copy",     "dsyemt", "tile copy; outside an array it reads zero and writes nothing; an " \
-      "event: its bytes complete it, imm = bytes of all copies of that generation on the first of " \
-      "them, else 0")                                                                           \
+    X(COPY,      "copy",     "dsyemt", "tile copy; outside an array it reads zero and " \
+                                 "writes nothing; completes its event") \
     X(WAIT,      "wait",     "e",     "data of an async copy is visible to the scope; an async product is done") \
     X(MMA,       "mma",      "fabe",  "frag += A * B; a future: asynchronous until its wait")   \
     X(MMA_STORE, "mma.store", "fd",   "fragment to memory, converted to its type")              \
