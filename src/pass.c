@@ -13,6 +13,7 @@
 const char *const pass_form_name[FORM_COUNT] = {"ast", "tile", "thread", "ptx", "cuda"};
 
 // ---- the passes ---------------------------------------------------------------------------------
+// The text is registered first, so that every later place can be shown with its line.
 static bool run_parse(Compilation *c)
 {
     c->file = diag_add_file(c->diag, c->path, c->text, c->text_n);

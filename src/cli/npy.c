@@ -115,7 +115,7 @@ static const char *descr_of(DType type)
     case DT_BOOL: return "|b1";
     default: break;
     }
-    // In the order of descrs, whose byte orders and one-byte types stand above.
+    // In the order of descrs; types of one byte have no byte order and were answered above.
     static const char *const text[] = {"<f4", "<f2", "<f8", "<i4", "<u4",
                                        "<i8", "<u8", "<i2", "<u2"};
     for (int i = 0; i < COUNT(text); i++)

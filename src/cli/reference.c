@@ -383,7 +383,7 @@ const char *ref_begin(Arena *a, const Reference *r, const RefArgument *arg, int 
     if (why) return why;
     set_rows(c);
     for (int i = 0; i < c->nin && r->needs_f32; i++) {
-        // Not in the arena: as large as the inputs, and freed before the report.
+        // Not in the arena, as they are as large as the inputs: ref_end frees them.
         c->f32[i] = malloc(sizeof(float) * (size_t)c->in[i].count + 1);
         if (!c->f32[i]) return "not enough memory for the reference";
         Widen w = {&c->in[i], c->f32[i]};

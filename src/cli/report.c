@@ -153,8 +153,8 @@ static void report_error(const Run *r, Buf *out)
 {
     const RefResult *f = &r->found;
     const RefTolerance *t = &r->tolerance;
-    // Nothing to say of exact results, and an infinite error is that of a NaN, which has its own
-    // line.
+    // Nothing to say of exact results. An infinite error has no size to show: it comes from a NaN,
+    // which has a line of its own, or from an infinity that is counted as wrong.
     if (f->worst_at < 0 || f->worst == 0 || isinf(f->worst)) return;
     buf_printf(out, "%12sworst error %.2g (allowed ", "", f->worst);
     if (t->abs != 0 || t->rel == 0) buf_printf(out, "%g", t->abs);

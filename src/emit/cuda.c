@@ -362,6 +362,7 @@ static void print_block(Cuda *x, CudaBlock *b)
     }
 }
 
+// One level of indentation deeper; the braces are the caller's.
 static void print_body(Cuda *x, CudaBlock *b)
 {
     x->depth++;

@@ -456,6 +456,7 @@ static void print_map(Host *h, const PlanTensorMap *t, int k)
         swizzle[t->swizzle], rule);
 }
 
+// Its parameters say how wide each argument is.
 static const ThreadFn *find_kernel(const Host *h, const char *name)
 {
     for (int i = 0; i < h->x->mod->fns.n; i++)

@@ -41,6 +41,7 @@ static Access access_of(const ThreadOp *op, const Operand *regs, const Cuda *x)
     return a;
 }
 
+// ptx_ld_shared_v2_b32: space, width and type, so that equal accesses share one function.
 static const char *access_name(Cuda *x, const char *what, const Access *a)
 {
     // b32 moves floats too; the function is then one for floats.

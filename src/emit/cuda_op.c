@@ -296,6 +296,7 @@ void cu_setp(Cuda *x, const CudaStmt *s)
         cu_assign(x, &plain, "%s %s %s", cu_src(x, a, t), sign[s->op.cmp], cu_src(x, b, t));
 }
 
+// The predicate is the last operand, as in PTX, and comes first in C.
 void cu_selp(Cuda *x, const CudaStmt *s)
 {
     cu_assign(x, s, "%s ? %s : %s", cu_element(x, &s->op.opnd[3], 0), src(x, s, 1), src(x, s, 2));

@@ -38,6 +38,7 @@ static void visit_letters(const CudaStmt *s, bool writes, CudaVisit *visit, void
     }
 }
 
+// Reads before writes, as the operation does them; guards are regions by now and not operands.
 void cu_visit(const CudaStmt *s, CudaVisit *visit, void *ctx)
 {
     const ThreadOp *op = &s->op;
@@ -51,6 +52,7 @@ void cu_visit(const CudaStmt *s, CudaVisit *visit, void *ctx)
     visit_letters(s, true, visit, ctx);
 }
 
+// Its branch would always be taken, so none is printed.
 bool cu_whole_role(const ThreadFn *f, const ThreadOp *op)
 {
     return op->imm == 0 && op->n == f->threads / 32;

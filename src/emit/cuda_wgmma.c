@@ -18,6 +18,7 @@ typedef struct {
 
 // ---- sets of registers --------------------------------------------------------------------------
 
+// Of the same array, and at least one element in common.
 static bool overlap(const CudaRange *a, const CudaRange *b)
 {
     return a->reg == b->reg && a->first < b->first + b->count && b->first < a->first + a->count;

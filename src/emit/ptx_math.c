@@ -104,6 +104,7 @@ void ptx_pack(Ptx *x, const ThreadOp *op)
              ptx_element(x, &op->opnd[2], 0).s);
 }
 
+// The first result is the lower half.
 void ptx_unpack(Ptx *x, const ThreadOp *op)
 {
     ptx_line(x, op, "mov.%s {%s, %s}, %s;", ptx_type(type_of(op)),

@@ -57,6 +57,7 @@ static void find_uses(Lower *l, const TileBlock *b)
     }
 }
 
+// A named barrier counts threads in whole warps: a role that splits one cannot use it.
 static bool whole_warps(const ThreadRanges *set)
 {
     for (int i = 0; i < set->n; i++)

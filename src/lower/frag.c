@@ -15,6 +15,7 @@ int lower_frag_regs(const TileFrag *f)
     return (int)(y->regs * (cols / y->cols));
 }
 
+// Packed operands are 32-bit registers of two or four elements, whatever their type.
 static RegClass frag_class(const TileFrag *f)
 {
     if (f->layout == FL_A16 || f->layout == FL_A8 || f->layout == FL_A32) return RC_B32;
@@ -208,6 +209,7 @@ static void pack_staged(Lower *l, int i)
     EMIT(&l->b, OP_CVTPACK, t, d, opd_reg(pair.reg, 1), opd_reg(pair.reg, 0)); // high half first
 }
 
+// The thread IR's number of an unroll variable, for operands; expressions know it by its name.
 static int unroll_var(Lower *l, const Expr *e)
 {
     return (int)(intptr_t)map_get(l->unroll_of, e->name) - 1;

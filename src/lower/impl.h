@@ -136,8 +136,9 @@ struct Lower {
     int uniform_depth;         // regions whose condition depends on the thread: no barrier inside
     int depth;
     SyncState sync;
-    SyncState beside;          // what roles of this level did since the last barrier that all pass: other
-                               // roles do not wait for it, what follows the roles does
+    // What roles of this level did since the last barrier that all pass: other roles do not wait for
+    // it, what follows the roles does.
+    SyncState beside;
     bool dry;                  // sync analysis of a loop body: nothing is emitted
     // Each is computed at the kernel's entry once it is asked for, so all code may read it.
     int tid, one_lane, frag_row, frag_col, smem, one, zero; // prologue registers, -1: not made
@@ -269,7 +270,8 @@ typedef struct {
 } RoleSync;
 RoleSync sync_role_enter(Lower *l, const TileOp *role); // before l->role changes
 void sync_role_leave(Lower *l, const RoleSync *outer);
-void sync_join(Lower *l);                         // what the roles did belongs to the level from here on
+// What the roles did belongs to the level from here on.
+void sync_join(Lower *l);
 void sync_barrier(Lower *l);                      // waits, fences, barrier of the block
 
 #endif

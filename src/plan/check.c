@@ -310,7 +310,8 @@ static void check_kernel_step(Checker *c, const PlanStep *s, const ThreadModule 
     if (m) check_against(c, s, m);
 }
 
-// Against the table of host functions, so that a plan from a file cannot name anything else.
+// Against the table of host functions, so that a plan from a file cannot name anything else. Host
+// steps have no condition, since all of them run before the first kernel.
 static void check_host_step(Checker *c, const PlanStep *s)
 {
     const PlanParam *q = param_at(c->plan, s->param);

@@ -40,6 +40,7 @@ static void print_text(const char *s, Buf *out)
     buf_putc(out, '"');
 }
 
+// Line 0: nobody knows.
 static void print_loc(Loc loc, Buf *out)
 {
     if (loc.line) buf_printf(out, " @%u:%u", loc.line, (unsigned)loc.col);

@@ -314,6 +314,7 @@ static void read_kernel(Reader *r)
     end_step(r, s);
 }
 
+// The tensor must be one that may be written, which is the law's to say.
 static void read_memset(Reader *r)
 {
     PlanStep *s = new_step(r, STEP_MEMSET);
@@ -323,6 +324,7 @@ static void read_memset(Reader *r)
     end_step(r, s);
 }
 
+// The number of arguments, and that the function exists, is the law's to check.
 static void read_host(Reader *r)
 {
     PlanStep *s = new_step(r, STEP_HOST);
