@@ -11,6 +11,7 @@
 #include "npy.h"
 
 typedef enum { DATA_UNIFORM, DATA_NORMAL, DATA_IOTA, DATA_CONSTANT, DATA_FILE } DataKind;
+// Where one input's values come from, understood; files are read by data_load.
 typedef struct {
     u8 kind;          // DataKind
     double a, b;      // uniform: bounds; normal: mean, standard deviation; constant: a

@@ -6,6 +6,7 @@
 
 enum { NPY_MAX_RANK = 6 };
 
+// An array inside the bytes of a file, which the caller keeps.
 typedef struct {
     DType type;       // NumPy has no bf16: such files hold uint16 (DT_U16) and the caller knows
     int rank;

@@ -59,5 +59,6 @@ void parallel_for(i64 n, i64 grain, ParallelBody *body, void *ctx)
         made++;
     }
     if (want > 0) work(&start[0]);
+    // The caller's loop ends when the pieces are gone; others may still be at their last one.
     for (int i = 0; i < made; i++) pthread_join(thread[i], NULL);
 }

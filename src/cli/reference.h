@@ -7,6 +7,7 @@
 
 enum { REF_MAX_RANK = 6, REF_MAX_INPUTS = 4, REF_MAX_LETTERS = 8 };
 
+// An array as it lies in host memory, dense and row-major.
 typedef struct {
     DType type;
     int rank;

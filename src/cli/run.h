@@ -47,6 +47,7 @@ typedef struct {             // one parameter of the tile function
     u8 *device;              // device: the same block
 } RunArray;
 
+// One run: filled from top to bottom as the stages of run.c go by, and read by the report.
 typedef struct {
     const RunOptions *options;
     Compilation *c;

@@ -570,6 +570,7 @@ static void copy_by_tma(Lower *l, const Copy *c, bool in)
         tma_store(l, c);
 }
 
+// The carrier was chosen with the same questions, so the widths asked for here are there.
 void lower_op_COPY(Lower *l, const TileOp *op)
 {
     Copy c;

@@ -293,6 +293,9 @@ void lower_op_APPLY(Lower *l, const TileOp *op)
     l->hoisted.n = 0;
 }
 
+// One element. Packed operands hold two elements in a register, so theirs are staged as f32 and
+// packed when both are there; under a guard half a register would have to be kept, which is
+// refused.
 void lower_op_FSET(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
@@ -325,6 +328,8 @@ void lower_op_FSET(Lower *l, const TileOp *op)
 
 // ---- whole fragments ---------------------------------------------------------------------------
 
+// Zero into an f32 accumulator is only noted (lower_flush_zero); everything else is written at
+// once, packed operands with both halves of each register.
 void lower_op_FILL(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];

@@ -338,6 +338,7 @@ Operand lower_index64(Lower *l, const Expr *e)
 
 // ---- predicates --------------------------------------------------------------------------------
 
+// setp takes an immediate as its second source only: sides are swapped and the comparison mirrored.
 Operand lower_compare(Lower *l, ThreadCmp c, const Expr *a, const Expr *b)
 {
     Operand x = lower_index(l, a), y = lower_index(l, b);
@@ -357,6 +358,7 @@ Operand lower_compare(Lower *l, ThreadCmp c, const Expr *a, const Expr *b)
     return p;
 }
 
+// Negated sides are written out first: the machine's `and` of predicates takes no negation here.
 int lower_and(Lower *l, Operand p, Operand q)
 {
     int d = lower_new_reg(l, "p", RC_PRED, 1);

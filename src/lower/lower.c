@@ -413,9 +413,6 @@ static void product_flush_new(Lower *l, int before)
     if (l->inflight.n > before) product_flush(l);
 }
 
-// An `if`. Uniform: all threads of the role agree, so barriers may stand inside and the branch is
-// printed as one that does not split a warp. Products in flight are waited for before a branch that
-// issues or waits for some, so that their count is the same on both ways.
 // The lanes of a warp agree on it: it depends on nothing below the warpgroup and the warp.
 static bool same_in_warp(const Lower *l, const TExpr *e)
 {
@@ -429,6 +426,9 @@ static bool same_in_warp(const Lower *l, const TExpr *e)
     return same_in_warp(l, e->a) && same_in_warp(l, e->b) && same_in_warp(l, e->c);
 }
 
+// An `if`. Uniform: all threads of the role agree, so barriers may stand inside and the branch is
+// printed as one that does not split a warp. Products in flight are waited for before a branch that
+// issues or waits for some, so that their count is the same on both ways.
 static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
 {
     ThreadBlock *saved;
@@ -606,6 +606,8 @@ static void symbol_ranges(Lower *l)
     }
 }
 
+// Variables of the block level are the block's index; the grid's extents go to the launch plan.
+// Their range is what the grid allows, which proves bounds without tests.
 static void block_variables(Lower *l)
 {
     static const SpecialReg ctaid[3] = {SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z};

@@ -167,6 +167,9 @@ static bool overtakes(const Lower *l, const Access *a, const SyncState *s)
     return false;
 }
 
+// Emits what must stand before op: waits for loads that it touches, then at most one barrier.
+// Inside an apply or a divergent region nothing may stand; the unit around it was synchronised as a
+// whole.
 void sync_before(Lower *l, const TileOp *op)
 {
     // A trigger releases what stands before it, loads among that.
@@ -204,6 +207,8 @@ RoleSync sync_role_enter(Lower *l, const TileOp *role)
     return outer;
 }
 
+// The level's own state is as before the role; what the role did is beside it, for whoever follows
+// all the roles. Loads that it left pending were waited for by its own threads only.
 void sync_role_leave(Lower *l, const RoleSync *outer)
 {
     sync_leave(l, &outer->sync);
@@ -215,6 +220,7 @@ void sync_role_leave(Lower *l, const RoleSync *outer)
     sync_merge(&l->beside, &left);
 }
 
+// Adds what op did to the state.
 void sync_after(Lower *l, const TileOp *op)
 {
     if (l->apply.op || l->uniform_depth || op->op == TOP_ROLE) return;
@@ -233,6 +239,8 @@ void sync_after(Lower *l, const TileOp *op)
     l->sync.unfenced |= a.unfenced;
 }
 
+// Before anything is lowered: a generic access needs a fence also when the async proxy's access to
+// the buffer comes later in the program, or in the next round of a loop.
 static void find_async(Lower *l, const TileBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -310,6 +318,8 @@ static void walk(Lower *l, const TileBlock *b)
     for (int i = 0; i < b->n; i++) walk_op(l, b->at[i]);
 }
 
+// The body is walked dry from the state at entry until nothing new comes back to its head; then the
+// state covers every round, and the body is lowered once with it.
 void sync_loop(Lower *l, const TileOp *loop)
 {
     bool dry = l->dry;

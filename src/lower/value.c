@@ -5,6 +5,7 @@
 // bits live in b32, 64-bit ones in b64, bool in a predicate.
 #include "impl.h"
 
+// Class and sign of the register that holds a value, not its size in memory.
 ThreadType lower_type(DType t)
 {
     switch (t) {
@@ -92,6 +93,7 @@ static Operand settle(Lower *l, Operand v, DType t)
     return is_small_float(t) ? widen(l, lower_round(l, v, t), t) : v;
 }
 
+// Narrow integers are extended by their sign or with zeros, small floats widened to f32.
 Operand lower_load(Lower *l, Address a, DType t)
 {
     ThreadOpcode op = l->tf->buffers.at[a.ref.buffer].kind == BUF_GLOBAL ? OP_LDG : OP_LDS;
@@ -294,6 +296,7 @@ static Operand lower_bitcast(Lower *l, const TExpr *e)
     return d;
 }
 
+// The order of the operands' evaluation is free: expressions have no effects but loads.
 Operand lower_value(Lower *l, const TExpr *e)
 {
     const Operand *known = lower_hoisted(l, e);
