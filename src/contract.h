@@ -12,8 +12,8 @@
 // `op`, `inputs` and `check` describe the whole file, so they are checked against the function that
 // is compiled. An unknown key, a name that the function does not have, or a second line of one key
 // (`assume` may come several times) is an error at its place.
-#ifndef BATON_CLI_CONTRACT_H
-#define BATON_CLI_CONTRACT_H
+#ifndef BATON_CONTRACT_H
+#define BATON_CONTRACT_H
 
 #include "ast/ast.h"
 #include "plan/plan.h"
