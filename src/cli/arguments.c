@@ -6,6 +6,7 @@
 // rules of the plan itself are checked when the launch is prepared.
 #include "run.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,13 @@ static const char *known_names(Run *r, bool symbols, const char *word, const cha
 static void unknown_name(Run *r, bool symbols, const char *given, const char *name)
 {
     const char *meant, *all = known_names(r, symbols, name, &meant);
+    // A float scalar is no size, though it looks like one to its user.
+    int k = symbols ? find_param(r->plan, name) : -1;
+    bool scalar = k >= 0 && r->plan->params.at[k].kind == PLAN_SCALAR;
     diag_error(r->diag, (Loc){0},
-               meant ? arena_printf(r->arena, "did you mean %s?", meant) : NULL,
+               scalar  ? arena_printf(r->arena, "a scalar is given as --arg %s", given)
+               : meant ? arena_printf(r->arena, "did you mean %s?", meant)
+                       : NULL,
                "%s: the function %s has no %s `%s`; it has: %s", given, r->plan->name,
                symbols ? "size" : "parameter", name, all);
 }
@@ -169,6 +175,7 @@ typedef struct {
     const i64 *value;
 } Symbols;
 
+// Symbols only: extents of parameters do not depend on the device.
 static bool lookup_symbol(void *ctx, const char *name, i64 *value)
 {
     const Symbols *s = ctx;
@@ -268,8 +275,15 @@ static void take_specs(Run *r)
         if (k < 0)
             unknown_name(r, false, label, s->name);
         else if (r->plan->params.at[k].kind == PLAN_TENSOR && !r->plan->params.at[k].in)
-            diag_error(r->diag, (Loc){0}, "its contents come from the kernel; they start as NaN",
-                       "%s: the function only writes %s", label, s->name);
+            diag_error(r->diag, (Loc){0},
+                       r->plan->params.at[k].out
+                           ? "its contents come from the kernel; they start as NaN"
+                           : NULL,
+                       "%s: the function %s %s", label,
+                       r->plan->params.at[k].out ? "only writes" : "does not use", s->name);
+        else if (r->array[k].has_spec)
+            diag_error(r->diag, (Loc){0}, "which of two to take is not for baton to guess",
+                       "%s is given twice", label);
         else
             set_spec(r, &r->array[k], s->text, "--arg", label);
     }
@@ -306,9 +320,15 @@ bool run_bind_sizes(Run *r)
     for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         int k = a->param->kind == PLAN_SCALAR ? find_symbol(p, a->param->name) : -1;
-        if (k >= 0 && a->has_spec && a->spec.kind == DATA_CONSTANT &&
-            a->spec.a == (double)(i64)a->spec.a)
+        if (k < 0 || !a->has_spec) continue;
+        // Below 2^53 a double holds every integer.
+        if (a->spec.kind == DATA_CONSTANT && fabs(a->spec.a) < 0x1p53 &&
+            a->spec.a == floor(a->spec.a))
             set_symbol(r, src, k, (i64)a->spec.a, a->from);
+        else
+            diag_error(r->diag, a->param->loc,
+                       arena_printf(r->arena, "for example: %s=128", a->param->name),
+                       "the scalar parameter %s must be an integer", a->param->name);
     }
     if (diag_errors(r->diag)) return false;
     fill_missing(r, src);

@@ -54,8 +54,10 @@ static void compare_rows(void *ctx, i64 lo, i64 hi, int worker)
         for (i64 i = 0; i < n; i++) {
             double got = data_get(c->out.type, c->out.data, first + i), want = f->row[i];
             double error = got == want ? 0 : fabs(got - want);
-            // Written so that a NaN, which compares false, is wrong.
-            bool right = error <= k->t->abs + k->t->rel * fabs(want);
+            // A NaN compares false, so it is wrong. An infinity allows only itself: relative to
+            // it every error would be small.
+            bool right = got == want ||
+                         (isfinite(want) && error <= k->t->abs + k->t->rel * fabs(want));
             if (isnan(error)) error = INFINITY; // a NaN is never right
             if (!right) f->wrong++;
             f->checked++;

@@ -53,7 +53,10 @@ static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Pro
 static int device_error(Run *r, const RtError *e, const char *doing)
 {
     bool input = e->status == BATON_BAD_ARGUMENT || e->status == BATON_UNSUPPORTED;
-    diag_error(r->diag, (Loc){0}, NULL, "%s: %s", doing, e->text);
+    bool no_gpu = e->status == BATON_NO_DRIVER || e->status == BATON_NO_DEVICE ||
+                  e->status == BATON_WRONG_DEVICE;
+    diag_error(r->diag, (Loc){0}, no_gpu ? "--device=emu runs the same program without a GPU" : NULL,
+               "%s: %s", doing, e->text);
     return input ? EXIT_INPUT : EXIT_DEVICE;
 }
 

@@ -117,6 +117,8 @@ static void positional(RunOptions *o, const char *word, Arena *a, Diag *d)
     bool is_file = n > 3 && strcmp(word + n - 3, ".co") == 0;
     if (!is_file && strchr(word, '=')) {
         if (split(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->sizes, s);
+    } else if (!*word) {
+        diag_error(d, (Loc){0}, "a shell variable without a value?", "an empty word as a file");
     } else if (o->source.path) {
         diag_error(d, (Loc){0}, "sizes are given as NAME=VALUE",
                    "baton run takes one file, found `%s` after %s", word, o->source.path);
