@@ -1,12 +1,15 @@
 // build.c - `baton build`: a .co file to PTX with its launch plan, to CUDA C++ with a launcher, or
 // to one of the inner forms.
+#include "../emit/ptx.h"
 #include "compile.h"
+#include "explain.h"
 
 #include <stdio.h>
 #include <string.h>
 
 // Order of the table below: cli_next answers with the index of the row.
-enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME, OPT_HELP, OPT_H };
+enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME,
+       OPT_EXPLAIN, OPT_HELP, OPT_H };
 
 static const CliOption options[] = {
     {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
@@ -18,6 +21,8 @@ static const CliOption options[] = {
                        "no file is written then"},
     {"--check", NULL, "run the checker after every pass, not only at the end"},
     {"--time", NULL, "print the milliseconds of each pass to standard error"},
+    {"--explain", NULL, "print one page about each kernel: roles, barriers, shared memory; without -o\n"
+                        "no file is written then"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
 };
@@ -27,7 +32,7 @@ typedef struct {
     CliSource source;
     const char *out, *dump;
     PassForm emit;
-    bool time, check, help;
+    bool time, check, explain, help;
 } BuildJob;
 
 static void print_help(void)
@@ -108,6 +113,7 @@ static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
             break;
         case OPT_CHECK: j->check = true; break;
         case OPT_TIME: j->time = true; break;
+        case OPT_EXPLAIN: j->explain = true; break;
         case OPT_HELP:
         case OPT_H: j->help = true; break;
         default: BUG("option without a case");
@@ -125,12 +131,12 @@ static const char *default_output(Arena *a, const char *path, PassForm form)
     return arena_printf(a, "%.*s.%s", (int)n, base, form == FORM_PTX ? "ptx" : "cu");
 }
 
-// With --dump and without -o nothing is written: the dump is what was asked for. The inner forms go
-// to standard output, since they are to be read.
+// With --dump or --explain and without -o nothing is written: they are what was asked for. The
+// inner forms go to standard output, since they are to be read.
 static bool write_output(const BuildJob *j, const Compilation *c)
 {
     const char *out = j->out;
-    if (!out && j->dump) return true;
+    if (!out && (j->dump || j->explain)) return true;
     if (!out) out = j->emit >= FORM_PTX ? default_output(c->arena, c->path, j->emit) : "-";
     Buf text = {0};
     pass_print(c, j->emit, &text);
@@ -144,17 +150,32 @@ static bool write_output(const BuildJob *j, const Compilation *c)
     return !why;
 }
 
+// The way to CUDA C++ does not lead over PTX, which the assembler needs.
+static bool explain(Compilation *c)
+{
+    Buf page = {0};
+    bool ok = c->ptx.n || ptx_print(c->thread, c->plan, c->diag, &c->ptx);
+    buf_printf(&page, "%s, ", c->path);
+    explain_print(c->arena, c->thread, c->plan, c->diag, &page);
+    if (ok) explain_assemble(c->arena, c->thread, c->ptx.s, c->ptx.n, &page);
+    fwrite(page.s, 1, page.n, stdout);
+    buf_free(&page);
+    return ok;
+}
+
 // The dump is printed also when the compilation failed: it shows the program up to the pass that
 // did.
 static int build(BuildJob *j, Arena *a, Diag *d)
 {
     Buf dump = {0};
-    Compilation c = {.until = j->emit, .dump = j->dump, .dump_out = &dump, .check_each = j->check,
+    // The page is about the kernels and what the assembler says to their PTX, whatever is written.
+    PassForm until = j->explain && j->emit < FORM_PTX ? FORM_PTX : j->emit;
+    Compilation c = {.until = until, .dump = j->dump, .dump_out = &dump, .check_each = j->check,
                      .arena = a, .diag = d};
     bool ok = cli_read_source(&j->source, &c) && pass_compile(&c);
     if (dump.n) fwrite(dump.s, 1, dump.n, stdout);
     buf_free(&dump);
-    ok = ok && write_output(j, &c);
+    ok = ok && (!j->explain || explain(&c)) && write_output(j, &c);
     if (j->time && ok) {
         Buf times = {0};
         pass_print_times(&c, &times);
