@@ -354,28 +354,38 @@ static u8 *new_block(Run *r, const RunArray *a)
     return b;
 }
 
-// Bytes of memory that this process may use: the machine's, or less where a container is limited.
+// Bytes of memory that this process may use: what is free or can be made free, or less where a
+// container is limited. A process that takes more is killed by the kernel without a word.
 static double memory_limit(void)
 {
     double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), limit;
-    FILE *f = fopen("/sys/fs/cgroup/memory.max", "r");
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lf kB", &limit) == 1 && limit * 1024 < have)
+            have = limit * 1024;
+    if (f) fclose(f);
+    f = fopen("/sys/fs/cgroup/memory.max", "r");
     if (f && fscanf(f, "%lf", &limit) == 1 && limit > 0 && limit < have) have = limit;
     if (f) fclose(f);
     return have;
 }
 
 // Refuses a job that this machine's memory cannot hold, before it starts to swap: blocks and
-// results here, and the device's copy when the device is the emulator (assumed).
+// results here, the reference's inputs as f32, and the device's copy when the device is the
+// emulator (assumed).
 static bool fits_memory(Run *r)
 {
     double need = 0, have = memory_limit();
     for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         need += (double)a->bytes * (2 + a->param->out + (a->param->out && r->options->seeds > 1));
+        if (r->reference && r->reference->needs_f32 && a->param->in)
+            need += (double)a->count * sizeof(float);
     }
     if (need < 0.9 * have) return true;
     diag_error(r->diag, (Loc){0}, "smaller sizes",
-               "this job needs %s of memory, the machine has %s",
+               "this job needs %s of memory, the machine has %s free",
                cli_bytes(r->arena, need), cli_bytes(r->arena, have));
     return false;
 }
