@@ -6,10 +6,12 @@
 // rules of the plan itself are checked when the launch is prepared.
 #include "run.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // Of one array. Far beyond any machine's memory; it only keeps the sums of sizes from overflowing.
@@ -446,6 +448,22 @@ bool run_write_outputs(Run *r)
     return true;
 }
 
+// What will be written minutes later should not fail for a slip of the pen. Nothing is made yet: the
+// job may still be refused.
+static void check_writable(Run *r, const char *path)
+{
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    const char *folder = !slash ? "." : slash == path ? "/"
+                         : arena_strndup(r->arena, path, (size_t)(slash - path));
+    int e = 0;
+    if (stat(path, &st) == 0)
+        e = S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+    else if (access(folder, W_OK | X_OK))
+        e = errno;
+    if (e) diag_error(r->diag, (Loc){0}, NULL, "cannot write %s: %s", path, strerror(e));
+}
+
 // Names after --out must be outputs. Checked before anything runs.
 bool run_check_outputs(Run *r)
 {
@@ -458,6 +476,8 @@ bool run_check_outputs(Run *r)
         else if (!r->plan->params.at[k].out)
             diag_error(r->diag, (Loc){0}, NULL, "--out %s: the function does not write %s", s->name,
                        s->name);
+        else
+            check_writable(r, s->text);
     }
     return diag_errors(r->diag) == 0;
 }
