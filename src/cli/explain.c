@@ -206,7 +206,7 @@ static void print_head(const Page *p)
     print_registers(p, &b);
     put_item(p->out, 2, 13, "registers", b.s);
     b.n = 0;
-    i64 per_sm = SMEM_SM / (fn->smem_bytes + SMEM_RESERVED);
+    i64 per_sm = MIN(SMEM_SM / (fn->smem_bytes + SMEM_RESERVED), SM_CTAS);
     buf_printf(&b, "%lld bytes of %d (227 KB)", (long long)fn->smem_bytes, SMEM_CTA_MAX);
     if (fn->smem_bytes) buf_printf(&b, "; leaves room for %lld CTA%s per SM", (long long)per_sm, plural(per_sm));
     put_item(p->out, 2, 13, "shared", b.s);

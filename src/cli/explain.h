@@ -13,7 +13,9 @@
 
 // Shared memory of an SM of Hopper in bytes: what one CTA may have (227 KB), what there is in all,
 // and what each CTA takes besides its own.
-enum { SMEM_CTA_MAX = 232448, SMEM_SM = 233472, SMEM_RESERVED = 1024, SM_REGISTERS = 65536 };
+enum { SMEM_CTA_MAX = 232448, SMEM_SM = 233472, SMEM_RESERVED = 1024 };
+// 32-bit registers of an SM, and how many CTAs it holds at most.
+enum { SM_REGISTERS = 65536, SM_CTAS = 32 };
 
 // Who and where, for all kinds: `role` and `loc`. Columns: kind, subject, object, n.
 typedef enum {

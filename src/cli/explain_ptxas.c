@@ -15,7 +15,7 @@
 // its own file.
 enum {
     SM_QUARTERS = 4, QUARTER_REGISTERS = SM_REGISTERS / SM_QUARTERS, REGISTER_UNIT = 256,
-    SM_THREADS = 2048, SM_CTAS = 32
+    SM_THREADS = 2048
 };
 
 static bool on_path(const char *program)
