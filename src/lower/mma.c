@@ -162,10 +162,15 @@ static bool product_shape(Lower *l, const TileOp *op, Product *p)
         goto shape;
     p->k = ka;
     i64 step = 32 / dtype_bytes[p->type];
-    if (operand_type(p->type) == TT_NONE || l->k->buffers.at[op->b.view.buffer].type != p->type) {
+    DType other = l->k->buffers.at[op->b.view.buffer].type;
+    if (operand_type(p->type) == TT_NONE || other != p->type) {
+        // The hardware multiplies the two f8 types with each other; `type2` names only one.
+        bool mixed = dtype_bytes[p->type] == 1 && operand_type(p->type) != TT_NONE &&
+                     operand_type(other) != TT_NONE && dtype_bytes[other] == 1;
         lower_error(l, op->loc, NULL,
-                    "operands of %s and %s; the tensor cores take two of f16, bf16, tf32 or f8",
-                    dtype_name[p->type], dtype_name[l->k->buffers.at[op->b.view.buffer].type]);
+                    mixed ? "not supported yet: a product of %s and %s"
+                          : "operands of %s and %s; the tensor cores take two of f16, bf16, tf32 or f8",
+                    dtype_name[p->type], dtype_name[other]);
         return false;
     }
     if (m != WG_ROWS || p->n % 8 || p->n < 8 || p->n > 256 || ka != kb || ka % step ||
