@@ -4,6 +4,7 @@
 #include "compile.h"
 #include "explain.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +22,8 @@ static const CliOption options[] = {
                        "no file is written then"},
     {"--check", NULL, "run the checker after every pass, not only at the end"},
     {"--time", NULL, "print the milliseconds of each pass to standard error"},
-    {"--explain", NULL, "print one page about each kernel: roles, barriers, shared memory; without -o\n"
-                        "no file is written then"},
+    {"--explain", NULL, "print a page about each kernel: roles, barriers, shared memory; without\n"
+                        "-o no file is written then"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
 };
@@ -144,9 +145,11 @@ static bool write_output(const BuildJob *j, const Compilation *c)
     if (strcmp(out, "-") != 0)
         why = file_write(out, text.s ? text.s : "", text.n);
     else if (fwrite(text.s ? text.s : "", 1, text.n, stdout) != text.n || fflush(stdout) != 0)
-        why = "standard output is closed";
+        why = strerror(errno);
     buf_free(&text);
-    if (why) diag_error(c->diag, (Loc){0}, NULL, "cannot write %s: %s", out, why);
+    if (why)
+        diag_error(c->diag, (Loc){0}, NULL, "cannot write %s: %s",
+                   strcmp(out, "-") != 0 ? out : "to standard output", why);
     return !why;
 }
 

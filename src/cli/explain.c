@@ -108,7 +108,8 @@ static void put_places(const Page *p, int kind, int subject, int object, int rol
         const Fact *f = &p->x->facts.at[i];
         if (!matches(f, kind, subject, object, role) || !f->loc.line) continue;
         bool known = false;
-        for (int k = 0; k < n; k++) known |= seen[k].file == f->loc.file && seen[k].line == f->loc.line;
+        for (int k = 0; k < n; k++)
+            known |= seen[k].file == f->loc.file && seen[k].line == f->loc.line;
         if (known) continue;
         if (n == PLACES_MAX) {
             more++;
@@ -164,7 +165,8 @@ static void print_registers(const Page *p, Buf *b)
         int most = SM_REGISTERS / (MAX(fn->threads, 1) * MAX(fn->min_ctas, 1)) / 8 * 8;
         buf_printf(b, "at most %d per thread, by the assembler", MIN(most, 255));
     }
-    if (fn->min_ctas) buf_printf(b, "; at least %d CTA%s per SM asked for", fn->min_ctas, plural(fn->min_ctas));
+    if (fn->min_ctas)
+        buf_printf(b, "; at least %d CTA%s per SM asked for", fn->min_ctas, plural(fn->min_ctas));
     // After setmaxnreg the pool is what the roles hold together; nested roles are part of outer
     // ones.
     i64 moved = 0, threads = 0;
@@ -208,7 +210,8 @@ static void print_head(const Page *p)
     b.n = 0;
     i64 per_sm = MIN(SMEM_SM / (fn->smem_bytes + SMEM_RESERVED), SM_CTAS);
     buf_printf(&b, "%lld bytes of %d (227 KB)", (long long)fn->smem_bytes, SMEM_CTA_MAX);
-    if (fn->smem_bytes) buf_printf(&b, "; leaves room for %lld CTA%s per SM", (long long)per_sm, plural(per_sm));
+    if (fn->smem_bytes)
+        buf_printf(&b, "; leaves room for %lld CTA%s per SM", (long long)per_sm, plural(per_sm));
     put_item(p->out, 2, 13, "shared", b.s);
     buf_free(&b);
 }
@@ -257,7 +260,8 @@ static void print_role(const Page *p, int r)
     b.n = 0;
     int owner = r;
     while (owner > 0 && !p->x->roles.at[owner].nreg) owner = p->x->roles.at[owner].parent;
-    if (p->x->roles.at[owner].nreg) buf_printf(p->out, ", %d registers", p->x->roles.at[owner].nreg);
+    int nreg = p->x->roles.at[owner].nreg;
+    if (nreg) buf_printf(p->out, ", %d registers", nreg);
     if (role->parent > 0) {
         buf_puts(p->out, ", of ");
         put_role(p, role->parent, p->out);
@@ -296,13 +300,15 @@ static i64 box_bytes(const Page *p, const PlanTensorMap *t)
     return n;
 }
 
-// ", 2 loads of 16384 into k_s" for the loads that stand at the place of an announcement.
-static void put_loads(const Page *p, const Fact *expect, Buf *b)
+// ", 2 loads of 16384 into k_s" for the loads behind the announcement `at`, up to the next one of
+// the same ring by the same role.
+static void put_loads(const Page *p, int at, Buf *b)
 {
-    for (int i = 0; i < p->x->facts.n; i++) {
+    const Fact *expect = &p->x->facts.at[at];
+    for (int i = at + 1; i < p->x->facts.n; i++) {
         const Fact *f = &p->x->facts.at[i];
+        if (matches(f, FACT_EXPECT, expect->subject, ANY, expect->role)) return;
         if (!matches(f, FACT_TMA_LOAD, ANY, expect->subject, expect->role)) continue;
-        if (f->loc.file != expect->loc.file || f->loc.line != expect->loc.line) continue;
         const PlanTensorMap *t = map_of(p, f->param);
         buf_printf(b, ", %lld load%s", (long long)f->n, plural(f->n));
         if (t) buf_printf(b, " of %lld", (long long)box_bytes(p, t));
@@ -327,7 +333,7 @@ static void print_announcements(const Page *p, int ring)
         put_loc(p, f->loc, &b);
         if (f->n == EXPECT_UNKNOWN) buf_puts(&b, ": bytes that it computes");
         else buf_printf(&b, ": %lld bytes", (long long)f->n);
-        put_loads(p, f, &b);
+        put_loads(p, i, &b);
         put(p, label, &b);
         label = "";
     }
@@ -359,8 +365,8 @@ static void print_ring(const Page *p, int ring)
     i64 slots = 0, bytes = thread_buffer_bytes(t);
     Buf b = {0};
     if (t->rank == 1) expr_is_const(t->dim[0], &slots);
-    buf_printf(p->out, "    %-12s %lld slot%s, mbarrier, %lld bytes at %lld  ", t->name, (long long)slots,
-               plural(slots), (long long)bytes, (long long)t->offset);
+    buf_printf(p->out, "    %-12s %lld slot%s, mbarrier, %lld bytes at %lld  ", t->name,
+               (long long)slots, plural(slots), (long long)bytes, (long long)t->offset);
     put_loc(p, t->loc, p->out);
     buf_putc(p->out, '\n');
     print_announcements(p, ring);
@@ -375,16 +381,23 @@ static void print_ring(const Page *p, int ring)
     buf_free(&b);
 }
 
-static bool is_barrier(const Fact *f) { return f->kind == FACT_BAR_SYNC || f->kind == FACT_BAR_ARRIVE; }
+// First use of the barrier in the program; NULL: none.
+static const Fact *first_use(const Page *p, int id)
+{
+    for (int i = 0; i < p->x->facts.n; i++) {
+        const Fact *f = &p->x->facts.at[i];
+        if ((f->kind == FACT_BAR_SYNC || f->kind == FACT_BAR_ARRIVE) && f->subject == id) return f;
+    }
+    return NULL;
+}
 
+// By number; 0 is the block's own. Whose numbers are in registers stand first.
 static void print_named(const Page *p)
 {
     bool head = false;
     for (int id = -1; id < 16; id++) {
-        const Fact *first = NULL;
+        const Fact *first = first_use(p, id);
         Buf b = {0};
-        for (int i = 0; i < p->x->facts.n && !first; i++)
-            if (is_barrier(&p->x->facts.at[i]) && p->x->facts.at[i].subject == id) first = &p->x->facts.at[i];
         if (!first) continue;
         if (!head) buf_puts(p->out, "\n  named barriers\n");
         head = true;
@@ -425,8 +438,10 @@ static void put_gate(const Page *p, int gate, Loc loc, Buf *b)
 // Why the next fill may overwrite what was read, in the words of the machine.
 static void put_protection(i64 bits, bool async_fill, Buf *b)
 {
-    if (bits & RELEASE_NEWER) buf_puts(b, "the products behind it go on, the older ones are waited for");
-    else if (bits & RELEASE_WAITED) buf_puts(b, "its products are waited for");
+    if (bits & RELEASE_NEWER)
+        buf_puts(b, "products issued last still RUN, right only where they read other slots");
+    else if (bits & RELEASE_WAITED)
+        buf_puts(b, "its products are waited for");
     if (bits & (RELEASE_NEWER | RELEASE_WAITED) && bits & (RELEASE_FENCED | RELEASE_UNFENCED))
         buf_puts(b, "; ");
     if (bits & RELEASE_UNFENCED)
@@ -434,7 +449,7 @@ static void put_protection(i64 bits, bool async_fill, Buf *b)
                                : "ordinary reads and writes, the barrier is enough");
     else if (bits & RELEASE_FENCED)
         buf_puts(b, "ordinary reads, proxy fence behind them");
-    else buf_puts(b, ", no fence needed");
+    else if (bits == RELEASE_WAITED) buf_puts(b, ", no fence needed");
 }
 
 static bool filled_in_loop(const Page *p, int buffer)
@@ -479,7 +494,9 @@ static void print_releases(const Page *p, int buffer)
     } else if (*label) {
         if (!filled_in_loop(p, buffer)) buf_puts(&b, "never, it is filled once");
         else if (any_fact(p, FACT_REFILL, buffer, ANY, ANY)) buf_puts(&b, "nobody reads it before");
-        else buf_puts(&b, "no barrier of its own: what stands in front of its next fill is not seen here");
+        else
+            buf_puts(&b, "no barrier of its own: "
+                         "what stands in front of its next fill is not seen here");
         put(p, label, &b);
     }
     buf_free(&b);
@@ -532,8 +549,8 @@ static void print_buffer(const Page *p, int buffer)
     for (int i = 0; i < lead; i++)
         if (expr_is_const(t->dim[i], &v)) slots *= v;
     put_shape(t, lead, &b);
-    buf_printf(p->out, "    %-12s %lld x %s %s, %lld bytes at %lld  ", t->name, (long long)slots, b.s,
-               smem_layout[t->layout].name, (long long)bytes, (long long)t->offset);
+    buf_printf(p->out, "    %-12s %lld x %s %s, %lld bytes at %lld  ", t->name, (long long)slots,
+               b.s, smem_layout[t->layout].name, (long long)bytes, (long long)t->offset);
     put_loc(p, t->loc, p->out);
     buf_putc(p->out, '\n');
     b.n = 0;

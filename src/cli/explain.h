@@ -33,7 +33,7 @@ typedef enum {
     FACT_WAIT,         // ring
     FACT_BAR_SYNC,     // barrier id (-1: in a register), -, threads (-1 likewise)
     FACT_BAR_ARRIVE,   // the same
-    FACT_REFILL,       // shared buffer, gate: a fill inside a loop stands behind it; loc of the gate
+    FACT_REFILL,       // shared buffer, gate in front of a fill inside a loop; loc of the gate
     FACT_RELEASE,      // shared buffer, gate, RELEASE_* bits
     FACT_FENCE,        // shared buffer: ordinary writes in front of a proxy fence
     FACT_STORE_WAIT,   // shared buffer: TMA stores out of it have read it

@@ -34,6 +34,7 @@ typedef struct {
     VEC(Gate) gates;     // passed since the last access of a shared tile by this role
     bool stale;          // there was one: the next gate begins a new list
     int role, loops;
+    Loc loop;            // of the innermost one
     i64 times;           // executions per trip: product of the enclosing unrolls
     bool counting;       // first sight of this code: numbers of instructions count
     bool releases;       // second walk
@@ -44,6 +45,14 @@ typedef struct {
 static bool same_place(Loc a, Loc b)
 {
     return a.file == b.file && a.line == b.line;
+}
+
+// A loop with the place of the operation inside is the compiler's own, over the pieces of one tile;
+// the program comes there again only through a loop around it.
+static bool in_loop(const Walk *w, Loc loc)
+{
+    bool own = same_place(w->loop, loc) && w->loop.col == loc.col;
+    return w->loops > (own ? 1 : 0);
 }
 
 static bool sums(int kind) { return kind <= FACT_PRODUCT; }
@@ -61,11 +70,11 @@ static void add(Walk *w, FactKind kind, int subject, int object, int param, i64 
         if (kind == FACT_RELEASE) f->n |= n;
         else if (sums(kind) && w->counting) f->n += n;
         else if (!sums(kind) && f->n != n) continue;
-        f->loop |= w->loops > 0;
+        f->loop |= in_loop(w, loc);
         return;
     }
-    vec_push(x->arena, &x->facts, ((Fact){.kind = (u8)kind, .loop = w->loops > 0, .role = w->role,
-                                          .subject = subject, .object = object, .param = param,
+    vec_push(x->arena, &x->facts, ((Fact){.kind = (u8)kind, .loop = in_loop(w, loc),
+                                          .role = w->role, .subject = subject, .object = object, .param = param,
                                           .n = n, .loc = loc}));
 }
 
@@ -143,10 +152,10 @@ static void pass_gate(Walk *w, int gate, Loc loc)
     vec_push(w->x->arena, &w->gates, ((Gate){gate, loc}));
 }
 
-static void fill(Walk *w, int buffer)
+static void fill(Walk *w, int buffer, Loc loc)
 {
     w->stale = true;
-    if (!w->loops) return;
+    if (!in_loop(w, loc)) return;
     for (int i = 0; i < w->gates.n; i++)
         add(w, FACT_REFILL, buffer, w->gates.at[i].gate, -1, 0, w->gates.at[i].loc);
 }
@@ -187,19 +196,19 @@ static void walk_access(Walk *w, const ThreadOp *op)
     case OP_STMATRIX:
         add(w, FACT_WRITE, b, -1, -1, 0, op->loc);
         touch(w, b, ACCESS_WRITE);
-        fill(w, b);
+        fill(w, b, op->loc);
         break;
     case OP_CPASYNC:
         add(w, FACT_CPASYNC, b, -1, -1, 0, op->loc);
         add(w, FACT_GLOBAL_READ, op->mem[1].buffer, -1, -1, 0, op->loc);
         touch(w, b, ACCESS_WRITE);
-        fill(w, b);
+        fill(w, b, op->loc);
         break;
     case OP_LDG: add(w, FACT_GLOBAL_READ, b, -1, -1, 0, op->loc); break;
     case OP_STG: add(w, FACT_GLOBAL_WRITE, b, -1, -1, 0, op->loc); break;
     case OP_TMA_LOAD:
         add(w, FACT_TMA_LOAD, b, op->mem[1].buffer, op->opnd[2].reg, w->times, op->loc);
-        fill(w, b);
+        fill(w, b, op->loc);
         break;
     case OP_TMA_STORE:
         add(w, FACT_TMA_STORE, b, -1, op->opnd[0].reg, w->times, op->loc);
@@ -282,11 +291,14 @@ static void walk_role(Walk *w, const ThreadOp *op)
 static void walk_loop(Walk *w, const ThreadOp *op)
 {
     bool counting = w->counting;
+    Loc outer = w->loop;
+    w->loop = op->loc;
     w->loops++;
     walk_block(w, &op->body);
     w->counting = false;
     if (w->loops <= TWICE_DEPTH) walk_block(w, &op->body);
     w->counting = counting;
+    w->loop = outer;
     w->loops--;
 }
 

@@ -77,10 +77,13 @@ static void print_kernel(const ThreadFn *fn, const char *report, Buf *out)
     const char *why;
     int ctas = occupancy(fn, registers, &why);
     buf_printf(out, "  %-16s %d registers, ", fn->name, registers);
-    if (stores > 0 || loads > 0) buf_printf(out, "SPILLS %d + %d bytes, ", MAX(stores, 0), MAX(loads, 0));
-    else buf_puts(out, "no spills, ");
+    if (stores > 0 || loads > 0)
+        buf_printf(out, "SPILLS %d + %d bytes, ", MAX(stores, 0), MAX(loads, 0));
+    else
+        buf_puts(out, "no spills, ");
     buf_printf(out, "%d barrier%s; %d CTA%s (%d warps) per SM, limited by %s\n",
-               MAX(barriers, 0), barriers == 1 ? "" : "s", ctas, ctas == 1 ? "" : "s", ctas * fn->threads / 32, why);
+               MAX(barriers, 0), barriers == 1 ? "" : "s", ctas, ctas == 1 ? "" : "s",
+               ctas * fn->threads / 32, why);
 }
 
 // Runs ptxas on the file and collects what it prints. False when it could not be run.
@@ -100,7 +103,8 @@ static bool run_ptxas(const char *file, Buf *report, int *status)
     close(pipes[1]);
     char part[4096];
     ssize_t n;
-    while (child > 0 && (n = read(pipes[0], part, sizeof part)) > 0) buf_write(report, part, (size_t)n);
+    while (child > 0 && (n = read(pipes[0], part, sizeof part)) > 0)
+        buf_write(report, part, (size_t)n);
     close(pipes[0]);
     return child > 0 && waitpid(child, status, 0) == child;
 }
@@ -109,7 +113,8 @@ void explain_assemble(Arena *a, const ThreadModule *m, const char *ptx, size_t n
 {
     buf_puts(out, "\nassembler\n");
     if (!on_path("ptxas")) {
-        buf_puts(out, "  ptxas is not on PATH: registers, spills and occupancy are not known here\n");
+        buf_puts(out, "  ptxas is not on PATH: "
+                      "registers, spills and occupancy are not known here\n");
         return;
     }
     const char *folder = getenv("TMPDIR");
