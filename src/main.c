@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "../include/baton.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static int unknown_command(const char *word)
     return EXIT_INPUT;
 }
 
-int main(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         fputs(usage, stderr);
@@ -62,4 +63,17 @@ int main(int argc, char **argv)
     for (int i = 0; i < COUNT(commands); i++)
         if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc - 2, argv + 2);
     return unknown_command(word);
+}
+
+// A report that nobody could read must not look like success to a script.
+int main(int argc, char **argv)
+{
+    int status = dispatch(argc, argv);
+    bool lost = ferror(stdout) != 0;
+    errno = 0;
+    lost = fflush(stdout) != 0 || lost;
+    if (!lost || status == EXIT_INPUT) return status;
+    fprintf(stderr, "baton: error: cannot write to standard output%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    return EXIT_INPUT;
 }
