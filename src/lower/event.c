@@ -300,11 +300,13 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
                                   expr_bin(l->x, EX_LT, tid, op->hi));
         thread_open_if(&l->b, lower_compare(l, CMP_NE, in, lower_const(l, 0)), &saved);
         l->uniform_depth++;
+        l->lane_depth++;
     }
     lower_block(l, &op->body);
     lower_flush_zeros(l);
     product_flush(l);
-    if (!warps) l->uniform_depth--;
+    l->lane_depth -= !warps;
+    l->uniform_depth -= !warps;
     sync_role_leave(l, &entry);
     lower_close(l, saved, mark);
     l->role = outer;

@@ -133,6 +133,7 @@ struct Lower {
     // Where we are.
     u8 level;                  // innermost PAR level
     VEC(const char *) par_vars[LEVEL_COUNT]; // variables of each level, with '%'
+    int lane_depth;            // regions that only some lanes of a warp enter
     int uniform_depth;         // regions whose condition depends on the thread: no barrier inside
     int depth;
     SyncState sync;

@@ -438,7 +438,9 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     SyncState entry = l->sync;
     int waiting = l->inflight.n;
     ThreadOp *made = thread_open_if(&l->b, p, &saved);
-    if (!divergent || (!l->uniform_depth && same_in_warp(l, op->cond))) made->flags |= OPF_UNIFORM;
+    bool lanes = divergent && !same_in_warp(l, op->cond);
+    if (!lanes && (!divergent || !l->lane_depth)) made->flags |= OPF_UNIFORM;
+    l->lane_depth += lanes;
     l->uniform_depth += divergent;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
@@ -452,6 +454,7 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     lower_flush_zeros(l);
     product_flush_new(l, waiting);
     sync_leave(l, &entry);
+    l->lane_depth -= lanes;
     l->uniform_depth -= divergent;
     lower_close(l, saved, mark);
     sync_merge(&l->sync, &first);

@@ -334,7 +334,8 @@ static void inner_parallel(Resolve *r, const AstNode *s, int at)
     int mark = scope_push(r);
     split_counter(r, b, o->var, n);
     int per = level == LEVEL_GROUP4 ? 128 : level == LEVEL_WARP ? 32 : 1;
-    r->par[r->npar++] = (ParLevel){.level = (u8)level, .threads = per, .var = o->var, .count = count};
+    r->par[r->npar++] =
+        (ParLevel){.level = (u8)level, .threads = per, .var = o->var, .count = count};
     TileBlock *saved = r->at;
     r->at = &o->body;
     par_body(r, s, at + 1);

@@ -285,7 +285,8 @@ const char *resolve_c_builtin(const Resolve *r, const char *name); // or NULL
 
 // ---- resolve_role.c
 void resolve_inthreads(Resolve *r, const AstNode *s);
-bool resolve_role_branch(Resolve *r, const AstNode *s, const Expr *cond); // an `if` that is two roles
+// An `if` that is two roles; false: it is an ordinary branch.
+bool resolve_role_branch(Resolve *r, const AstNode *s, const Expr *cond);
 bool resolve_whole_groups(Resolve *r, Loc loc, const char *what); // the role is whole warpgroups
 
 // ---- from_ast.c

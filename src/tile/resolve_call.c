@@ -1,9 +1,9 @@
 // resolve_call.c - calls of device helpers, inlined.
 //
 // A helper is C with scalars. Its parameters become names of a scope that sees nothing of the
-// caller; one that the helper changes is a variable, any other the argument's value. A `return` must
-// be the last thing on its path: what follows a branch that returns belongs to its other side. Loops
-// run over constant bounds and are unrolled.
+// caller; one that the helper changes is a variable, any other the argument's value. A `return`
+// must be the last thing on its path: what follows a branch that returns belongs to its other side.
+// Loops run over constant bounds and are unrolled.
 #include "resolve.h"
 
 #include <string.h>
@@ -24,10 +24,10 @@ static const AstPart *find_helper(const Resolve *r, const char *name)
 const char *resolve_c_builtin(const Resolve *r, const char *name)
 {
     static const char *const same[][2] = {
-        {"exp2f", "__exp2f"},  {"expf", "__exp"},     {"__expf", "__exp"},   {"logf", "__log"},
-        {"__logf", "__log"},   {"log2f", "__log2f"},  {"sqrtf", "__sqrt"},   {"rsqrtf", "__rsqrt"},
-        {"fabsf", "__fabs"},   {"fmaxf", "__max"},    {"fminf", "__min"},    {"fmaf", "__fmaf"},
-        {"tanhf", "__tanh"},   {"max", "__max"},      {"min", "__min"},
+        {"exp2f", "__exp2f"}, {"expf", "__exp"},    {"__expf", "__exp"}, {"logf", "__log"},
+        {"__logf", "__log"},  {"log2f", "__log2f"}, {"sqrtf", "__sqrt"}, {"rsqrtf", "__rsqrt"},
+        {"fabsf", "__fabs"},  {"fmaxf", "__max"},   {"fminf", "__min"},  {"fmaf", "__fmaf"},
+        {"tanhf", "__tanh"},  {"max", "__max"},     {"min", "__min"},
     };
     for (int i = 0; r->helper && i < COUNT(same); i++)
         if (!strcmp(same[i][0], name)) return intern(r->m->names, same[i][1]);
@@ -90,8 +90,8 @@ static void returned(Resolve *r, Inline *c, const AstNode *s, bool only_path)
 {
     if (!s->value || !c->returns) {
         if (s->value || c->returns)
-            resolve_error(r, s->loc, NULL, s->value ? "'%s' returns no value" : "'%s' returns a value",
-                          c->fn->name);
+            resolve_error(r, s->loc, NULL,
+                          s->value ? "'%s' returns no value" : "'%s' returns a value", c->fn->name);
         return;
     }
     Value v = resolve_convert(r, resolve_expr(r, s->value), c->type, s->loc);
@@ -160,8 +160,9 @@ static void counted_loop(Resolve *r, Inline *c, const AstNode *s)
         ok = step->kind == AST_ASSIGN && step->op == AST_OP_ADD &&
              resolve_const(r, step->value, "the step of a loop", 1, 1 << 20, &by);
     if (!ok || !changes(step, init->name) || has_return(s->body)) {
-        resolve_unsupported(r, s->loc, "a loop of a device helper other than "
-                                       "`for (int i = 0; i < N; ++i)` without a return inside");
+        resolve_unsupported(r, s->loc,
+                            "a loop of a device helper other than "
+                            "`for (int i = 0; i < N; ++i)` without a return inside");
         return;
     }
     if (!resolve_const(r, init->value, "the start of a loop", -(1 << 20), 1 << 20, &lo) ||
@@ -225,8 +226,9 @@ static bool bind_reference(Resolve *r, const AstNode *p, const AstNode *arg, con
         return false;
     }
     if ((i32)r->k->scalars.at[s->scalar].type != p->type->dtype) {
-        resolve_error(r, arg->loc, NULL, "the parameter '%s' is a reference to %s, the variable is %s",
-                      p->name, p->type->name, dtype_name[r->k->scalars.at[s->scalar].type]);
+        resolve_error(r, arg->loc, NULL,
+                      "the parameter '%s' is a reference to %s, the variable is %s", p->name,
+                      p->type->name, dtype_name[r->k->scalars.at[s->scalar].type]);
         return false;
     }
     Symbol *inner = scope_add(r, p->name, p->loc, s->value);
@@ -279,12 +281,14 @@ static bool check_helper(Resolve *r, const AstNode *e, const AstPart *part)
     for (int i = 0; i < fn->list.n; i++) {
         const AstNode *p = fn->list.at[i];
         if (p->flags & AST_F_POINTER || !p->type || p->type->dtype < 0 || !p->name) {
-            resolve_unsupported(r, e->list.at[i]->loc, "parameters of device functions that are no scalars");
+            resolve_unsupported(r, e->list.at[i]->loc,
+                                "parameters of device functions that are no scalars");
             return false;
         }
     }
     if (r->call_depth >= CALL_MAX_DEPTH) {
-        resolve_error(r, e->loc, NULL, "calls of device functions nest deeper than %d, or '%s' calls itself",
+        resolve_error(r, e->loc, NULL,
+                      "calls of device functions nest deeper than %d, or '%s' calls itself",
                       CALL_MAX_DEPTH, e->name);
         return false;
     }
@@ -292,7 +296,8 @@ static bool check_helper(Resolve *r, const AstNode *e, const AstPart *part)
 }
 
 // The arguments are the caller's business, the names that they get the helper's.
-static bool bind_arguments(Resolve *r, const AstNode *e, const AstNode *fn, Map *caller, Map *callee)
+static bool bind_arguments(Resolve *r, const AstNode *e, const AstNode *fn, Map *caller,
+                           Map *callee)
 {
     bool ok = true;
     for (int i = 0; i < fn->list.n && ok; i++) {
@@ -328,8 +333,12 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
         return value_none();
     }
     Map *caller = r->names, *callee = map_new(r->arena);
-    Inline c = {.fn = fn, .returns = returns, .type = returns ? (DType)fn->type->dtype : DT_S32,
-                .scalar = -1, .value = value_none(), .statements = &r->call_statements};
+    Inline c = {.fn = fn,
+                .returns = returns,
+                .type = returns ? (DType)fn->type->dtype : DT_S32,
+                .scalar = -1,
+                .value = value_none(),
+                .statements = &r->call_statements};
     const AstNode *outer = r->helper;
     LoopPath *loop = r->loop;
     bool tail = r->tail;

@@ -298,8 +298,8 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
     }
     if (!resolve_together(r, s->loc, "a transfer", LEVEL_BLOCK)) return false;
     if (r->roles && !t->tma && (r->role_lo % 32 || r->role_hi % 32)) {
-        resolve_unsupported(r, s->loc, "dma.copy by a part of a warp (threads %d to %d)", r->role_lo,
-                            r->role_hi - 1);
+        resolve_unsupported(r, s->loc, "dma.copy by a part of a warp (threads %d to %d)",
+                            r->role_lo, r->role_hi - 1);
         return false;
     }
     if (t->async && !s->name) {

@@ -141,8 +141,7 @@ static bool event_order(Resolve *r, const AstNode *e, EventRef *out)
     }
     out->order = value_to_index(r, v, e->loc, "the order of an event");
     if (!out->order) return false;
-    if (out->before)
-        out->order = expr_add(r->x, out->order, expr_const(r->x, out->plus ? 1 : -1));
+    if (out->before) out->order = expr_add(r->x, out->order, expr_const(r->x, out->plus ? 1 : -1));
     i64 lo, hi;
     expr_range(r->x, out->order, &lo, &hi);
     if (hi >= 0) return true;
@@ -152,14 +151,16 @@ static bool event_order(Resolve *r, const AstNode *e, EventRef *out)
 }
 
 // An order that was taken modulo the slots always names generation 0. A name keeps how it was made.
-static bool order_runs_on(Resolve *r, const Expr *order, const TileEvent *e, const char *name, Loc loc)
+static bool order_runs_on(Resolve *r, const Expr *order, const TileEvent *e, const char *name,
+                          Loc loc)
 {
     const Expr *made = order->op == EX_VAR ? map_get(r->made_of, order->name) : order;
     i64 n;
     if (!made || made->op != EX_MOD || e->slots < 2 || !expr_is_const(made->b, &n) || e->slots % n)
         return true;
-    resolve_error(r, loc, arena_printf(r->arena, "pass the running order, `%s.at(n)`; buffers take n %% %d",
-                                       name, e->slots),
+    resolve_error(r, loc,
+                  arena_printf(r->arena, "pass the running order, `%s.at(n)`; buffers take n %% %d",
+                               name, e->slots),
                   "the order of '%s' is taken modulo %lld, which loses its generation", name,
                   (long long)n);
     return false;
@@ -229,7 +230,8 @@ bool resolve_event_wait(Resolve *r, const AstNode *ref)
     EventRef e;
     if (!s) return false;
     r->event_uses.at[s->value.event].waited = true;
-    if (event_ref(r, ref, s, &e) && resolve_together(r, ref->loc, "a wait for an event", LEVEL_BLOCK))
+    if (event_ref(r, ref, s, &e) &&
+        resolve_together(r, ref->loc, "a wait for an event", LEVEL_BLOCK))
         emit_event(r, TOP_EVENT_WAIT, &e);
     return true;
 }
@@ -261,8 +263,8 @@ static Symbol *published_copy(Resolve *r, const AstNode *ref)
         resolve_error(r, ref->loc, "publish an event for multiple consumers",
                       "the copy '%s' already completes the event '%s'", f->name, f->published);
     } else if (f->waited) {
-        resolve_error(r, ref->loc, "trigger without `after`", "the copy '%s' was already waited for",
-                      f->name);
+        resolve_error(r, ref->loc, "trigger without `after`",
+                      "the copy '%s' was already waited for", f->name);
     } else if (f->block != r->at) {
         resolve_error(r, ref->loc, "put both into the same block",
                       "the trigger stands in another loop, branch or role than the copy '%s'",
@@ -321,10 +323,10 @@ static void trigger_after(Resolve *r, const AstNode *s)
     for (int i = 0; i < n; i++) {
         if (copy[i]->serial < copy[first]->serial) first = i;
         if (last_set(r, ref.order) > copy[i]->serial) {
-            resolve_error(r, ref.loc,
-                          arena_printf(r->arena, "'%s' starts in line %u", copy[i]->name,
-                                       copy[i]->loc.line),
-                          "the order must not change between the load and its trigger");
+            resolve_error(
+                r, ref.loc,
+                arena_printf(r->arena, "'%s' starts in line %u", copy[i]->name, copy[i]->loc.line),
+                "the order must not change between the load and its trigger");
             return;
         }
         bytes += copy_bytes(r, copy[i]->op);

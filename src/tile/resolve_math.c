@@ -452,28 +452,67 @@ Value math_select(Resolve *r, Value c, Value a, Value b, Loc loc)
 
 typedef struct {
     const char *name;
-    int args, math; // math -1: the language has it, this compiler does not
+    int args, math; // math -1: the language has it, this compiler does not; below: BY_*
 } Builtin;
+
 // Functions that the tile IR has no operator for are made of those that it has. Exponentials and
 // logarithms go through base 2, like the fast functions of CUDA; __gelu is the form with tanh.
-enum { BY_EXP = -2, BY_LOG = -3, BY_SIGN = -4, BY_FINITE = -5, BY_SIGMOID = -6, BY_SOFTPLUS = -7, BY_GELU = -8 };
+enum {
+    BY_EXP = -2,
+    BY_LOG = -3,
+    BY_SIGN = -4,
+    BY_FINITE = -5,
+    BY_SIGMOID = -6,
+    BY_SOFTPLUS = -7,
+    BY_GELU = -8
+};
 
 static const Builtin builtin[] = {
-    {"__exp2f", 1, TM_EXP2},  {"__exp2", 1, TM_EXP2},  {"__log2f", 1, TM_LOG2},
-    {"__log2", 1, TM_LOG2},   {"__max", 2, TM_MAX},    {"__min", 2, TM_MIN},
-    {"__fabs", 1, TM_ABS},    {"__sqrt", 1, TM_SQRT},  {"__rsqrt", 1, TM_RSQRT},
-    {"__frcp_rn", 1, TM_DIV}, {"__fmaf", 3, TM_FMA},   {"__tanh", 1, TM_TANH},
-    {"__exp", 1, BY_EXP},     {"__expm1", 1, -1},      {"__log", 1, BY_LOG},
-    {"__log1p", 1, -1},       {"__pow", 2, -1},        {"__sin", 1, -1},
-    {"__cos", 1, -1},         {"__tan", 1, -1},        {"__sinh", 1, -1},
-    {"__cosh", 1, -1},        {"__asin", 1, -1},       {"__acos", 1, -1},
-    {"__atan", 1, -1},        {"__atan2", 2, -1},      {"__ceil", 1, -1},
-    {"__floor", 1, -1},       {"__round", 1, -1},      {"__sign", 1, BY_SIGN},
-    {"__isfinite", 1, BY_FINITE}, {"__gelu", 1, BY_GELU}, {"__sigmoid", 1, BY_SIGMOID},
-    {"__softplus", 1, BY_SOFTPLUS}, {"__atomic_add", 2, -1}, {"__atomic_sub", 2, -1},
-    {"__atomic_exch", 2, -1}, {"__atomic_min", 2, -1}, {"__atomic_max", 2, -1},
-    {"__atomic_and", 2, -1},  {"__atomic_or", 2, -1},  {"__atomic_xor", 2, -1},
-    {"__atomic_cas", 3, -1},  {"__bar_arrive", 2, -1}, {"__bar_sync", 2, -1},
+    {"__exp2f", 1, TM_EXP2},
+    {"__exp2", 1, TM_EXP2},
+    {"__log2f", 1, TM_LOG2},
+    {"__log2", 1, TM_LOG2},
+    {"__max", 2, TM_MAX},
+    {"__min", 2, TM_MIN},
+    {"__fabs", 1, TM_ABS},
+    {"__sqrt", 1, TM_SQRT},
+    {"__rsqrt", 1, TM_RSQRT},
+    {"__frcp_rn", 1, TM_DIV},
+    {"__fmaf", 3, TM_FMA},
+    {"__tanh", 1, TM_TANH},
+    {"__exp", 1, BY_EXP},
+    {"__expm1", 1, -1},
+    {"__log", 1, BY_LOG},
+    {"__log1p", 1, -1},
+    {"__pow", 2, -1},
+    {"__sin", 1, -1},
+    {"__cos", 1, -1},
+    {"__tan", 1, -1},
+    {"__sinh", 1, -1},
+    {"__cosh", 1, -1},
+    {"__asin", 1, -1},
+    {"__acos", 1, -1},
+    {"__atan", 1, -1},
+    {"__atan2", 2, -1},
+    {"__ceil", 1, -1},
+    {"__floor", 1, -1},
+    {"__round", 1, -1},
+    {"__sign", 1, BY_SIGN},
+    {"__isfinite", 1, BY_FINITE},
+    {"__gelu", 1, BY_GELU},
+    {"__sigmoid", 1, BY_SIGMOID},
+    {"__softplus", 1, BY_SOFTPLUS},
+    {"__atomic_add", 2, -1},
+    {"__atomic_sub", 2, -1},
+    {"__atomic_exch", 2, -1},
+    {"__atomic_min", 2, -1},
+    {"__atomic_max", 2, -1},
+    {"__atomic_and", 2, -1},
+    {"__atomic_or", 2, -1},
+    {"__atomic_xor", 2, -1},
+    {"__atomic_cas", 3, -1},
+    {"__bar_arrive", 2, -1},
+    {"__bar_sync", 2, -1},
 };
 
 // __alignup(a, n), __aligndown(a, n): the multiple of n at or beside a.
@@ -496,7 +535,8 @@ static const TExpr *f32_math(Resolve *r, TileMath m, const TExpr *a, const TExpr
 // exp2(x * k)
 static const TExpr *exp_scaled(Resolve *r, const TExpr *x, double k, Loc loc)
 {
-    return f32_math(r, TM_EXP2, f32_math(r, TM_MUL, x, float_const(r, DT_F32, k, loc), loc), NULL, loc);
+    return f32_math(r, TM_EXP2, f32_math(r, TM_MUL, x, float_const(r, DT_F32, k, loc), loc), NULL,
+                    loc);
 }
 
 static const TExpr *log_natural(Resolve *r, const TExpr *x, Loc loc)
@@ -532,7 +572,8 @@ static Value call_composed(Resolve *r, int how, const TExpr *x, Loc loc)
         y = log_natural(r, f32_math(r, TM_ADD, one, y, loc), loc);
         return value_texpr(f32_math(r, TM_ADD, f32_math(r, TM_MAX, x, zero, loc), y, loc));
     default: // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
-        y = f32_math(r, TM_MUL, f32_math(r, TM_MUL, x, x, loc), float_const(r, DT_F32, (double)0.044715f, loc), loc);
+        y = f32_math(r, TM_MUL, f32_math(r, TM_MUL, x, x, loc),
+                     float_const(r, DT_F32, (double)0.044715f, loc), loc);
         y = f32_math(r, TM_MUL, f32_math(r, TM_ADD, y, one, loc), x, loc);
         y = f32_math(r, TM_MUL, y, float_const(r, DT_F32, (double)0.797884560802865f, loc), loc);
         y = f32_math(r, TM_ADD, f32_math(r, TM_TANH, y, NULL, loc), one, loc);

@@ -50,7 +50,8 @@ static bool ends_path(const AstNode *n)
     return false;
 }
 
-// ---- the end of a round --------------------------------------------------------------------------
+// ---- the end of a round
+// --------------------------------------------------------------------------
 
 // more = condition ? as many rounds as there are : none
 static void set_more(Resolve *r, const LoopPath *loop)
@@ -59,7 +60,8 @@ static void set_more(Resolve *r, const LoopPath *loop)
     const TExpr *c = resolve_condition(r, loop->condition, &index);
     if (!c) return;
     if (resolve_tree_level(r, c) >= LEVEL_THREAD) {
-        resolve_unsupported(r, loop->condition->loc, "a while whose condition depends on the thread");
+        resolve_unsupported(r, loop->condition->loc,
+                            "a while whose condition depends on the thread");
         return;
     }
     i64 known;
@@ -105,19 +107,22 @@ static void leave(Resolve *r, const AstNode *s)
     bool yield = s->kind == AST_YIELD;
     if (yield && !r->loop && r->tail) return; // what follows stands on the other side
     if (yield && (!r->loop || !r->loop->tail)) {
-        resolve_unsupported(r, s->loc, "yield in front of statements outside of the block around it");
+        resolve_unsupported(r, s->loc,
+                            "yield in front of statements outside of the block around it");
         return;
     }
     if (!leave_allowed(r, s, yield ? "yield in a loop" : "break")) return;
     if (r->loop->end < 0) {
-        resolve_unsupported(r, s->loc, "%s in a foreach with several variables", yield ? "yield" : "break");
+        resolve_unsupported(r, s->loc, "%s in a foreach with several variables",
+                            yield ? "yield" : "break");
         return;
     }
     Value n = value_index(r, expr_const(r->x, INT32_MIN), DT_S32);
     resolve_set(r, r->loop->end, value_tree(r, &n, s->loc), s->loc);
 }
 
-// ---- lists ---------------------------------------------------------------------------------------
+// ---- lists
+// ---------------------------------------------------------------------------------------
 
 static void list_then(Resolve *r, const AstNode *const *at, int n, bool round);
 
@@ -176,8 +181,11 @@ void resolve_block(Resolve *r, const AstNode *block)
 // The body of a loop. `end`: the variable that it counts up to, or -1. `condition`: of a while.
 void resolve_loop_body(Resolve *r, const AstNode *body, int end, const AstNode *condition)
 {
-    LoopPath *outer = r->loop, loop = {.end = end, .condition = condition, .control = r->control,
-                                       .roles = r->roles, .tail = r->tail && (!outer || outer->tail)};
+    LoopPath *outer = r->loop, loop = {.end = end,
+                                       .condition = condition,
+                                       .control = r->control,
+                                       .roles = r->roles,
+                                       .tail = r->tail && (!outer || outer->tail)};
     bool tail = r->tail;
     r->loop = &loop;
     r->tail = false;
@@ -201,9 +209,10 @@ int resolve_loop_end(Resolve *r, const Expr *value, Loc loc)
 void resolve_while(Resolve *r, const AstNode *s)
 {
     if (!r->at || r->in_apply || r->helper) {
-        resolve_unsupported(r, s->loc, r->helper     ? "while in a device helper"
-                                       : r->in_apply ? "while inside apply"
-                                                     : "while outside `parallel`");
+        resolve_unsupported(r, s->loc,
+                            r->helper     ? "while in a device helper"
+                            : r->in_apply ? "while inside apply"
+                                          : "while outside `parallel`");
         return;
     }
     if (r->loop_depth >= RESOLVE_MAX_LOOPS) {

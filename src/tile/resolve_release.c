@@ -1,9 +1,9 @@
-// resolve_release.c - a rule over a whole kernel: a slot is not handed back while a product that was
-// not waited for still reads it.
+// resolve_release.c - a rule over a whole kernel: a slot is not handed back while a product that
+// was not waited for still reads it.
 //
-// Which event hands back which buffer is read off the side that fills it: what is waited for in front
-// of a load protects the place of the load. Where orders and slots cannot be shown to be the same, the
-// rule says nothing; the emulator watches the rest.
+// Which event hands back which buffer is read off the side that fills it: what is waited for in
+// front of a load protects the place of the load. Where orders and slots cannot be shown to be the
+// same, the rule says nothing; the emulator watches the rest.
 #include "resolve.h"
 
 typedef struct {
@@ -88,7 +88,8 @@ static void walk(Release *c, const TileBlock *b)
     for (int i = 0; i < b->n; i++) {
         const TileOp *o = b->at[i];
         int n = o->op == TOP_MMA && o->future < 0 ? c->readers.n : 0; // it waits for all
-        if (o->op == TOP_MMA && o->future >= 0) vec_push(c->r->arena, &c->readers, ((Reader){o, true}));
+        if (o->op == TOP_MMA && o->future >= 0)
+            vec_push(c->r->arena, &c->readers, ((Reader){o, true}));
         if (o->op == TOP_WAIT)
             for (int k = 0; k < c->readers.n; k++)
                 if (c->readers.at[k].op->future == o->future) n = k + 1; // and those before it
@@ -110,7 +111,7 @@ void resolve_check_releases(Resolve *r)
 {
     Release c = {.r = r};
     if (!r->k->events.n || r->first_walk) return;
-    c.protects = ARENA_ARRAY(r->arena, bool, (size_t)r->k->events.n * (size_t)r->k->buffers.n + 1);
+    c.protects = ARENA_ARRAY(r->arena, bool, (size_t)r->k->events.n *(size_t)r->k->buffers.n + 1);
     find_protection(&c, &r->k->body);
     walk(&c, &r->k->body);
 }

@@ -180,8 +180,8 @@ static bool one_warp_does(const Resolve *r, const TileBlock *b, bool *loads)
 {
     for (int i = 0; i < b->n; i++) {
         const TileOp *o = b->at[i];
-        bool ok = o->op == TOP_EVENT_WAIT || o->op == TOP_SET || o->op == TOP_FOR || o->op == TOP_IF ||
-                  (o->op == TOP_TRIGGER && !r->k->events.at[o->event].count) ||
+        bool ok = o->op == TOP_EVENT_WAIT || o->op == TOP_SET || o->op == TOP_FOR ||
+                  o->op == TOP_IF || (o->op == TOP_TRIGGER && !r->k->events.at[o->event].count) ||
                   (o->op == TOP_COPY && o->event >= 0);
         if (!ok || !one_warp_does(r, &o->body, loads) || !one_warp_does(r, &o->other, loads))
             return false;
@@ -190,9 +190,9 @@ static bool one_warp_does(const Resolve *r, const TileBlock *b, bool *loads)
     return true;
 }
 
-// A role that only brings data: its first warp waits and issues, the others are done. If all waited,
-// a slow one of those that issue nothing could fall behind by more generations than a barrier tells
-// apart, since nobody waits for it.
+// A role that only brings data: its first warp waits and issues, the others are done. If all
+// waited, a slow one of those that issue nothing could fall behind by more generations than a
+// barrier tells apart, since nobody waits for it.
 static void narrow_role(Resolve *r, TileOp *role, int lo, int hi)
 {
     TileBlock work = {0};
@@ -243,7 +243,8 @@ static void role_bodies(Resolve *r, const AstNode *s, const bool *holds)
     for (int tid = 0; tid < threads; tid++) {
         if (!holds[tid] || (tid && holds[tid - 1])) continue;
         if (n == ROLE_MAX_RUNS) {
-            resolve_unsupported(r, s->cond->loc, "inthreads of more than %d separate groups of threads",
+            resolve_unsupported(r, s->cond->loc,
+                                "inthreads of more than %d separate groups of threads",
                                 ROLE_MAX_RUNS);
             return;
         }
@@ -327,7 +328,8 @@ void resolve_inthreads(Resolve *r, const AstNode *s)
         !find_threads(r, s, cond, holds))
         return;
     role_bodies(r, s, holds);
-    if (!async && !r->roles && resolve_together(r, s->loc, "the barrier behind inthreads", LEVEL_BLOCK))
+    if (!async && !r->roles &&
+        resolve_together(r, s->loc, "the barrier behind inthreads", LEVEL_BLOCK))
         resolve_emit(r, TOP_BARRIER, s->loc)->level = LEVEL_BLOCK;
 }
 
@@ -336,7 +338,7 @@ bool resolve_whole_groups(Resolve *r, Loc loc, const char *what)
 {
     if (!r->roles || !(r->role_lo % 128 || r->role_hi % 128)) return true;
     resolve_error(r, loc, "widen the condition of inthreads to whole warpgroups",
-                  "%s needs whole warpgroups of 128 threads; this role is the threads %d to %d", what,
-                  r->role_lo, r->role_hi - 1);
+                  "%s needs whole warpgroups of 128 threads; this role is the threads %d to %d",
+                  what, r->role_lo, r->role_hi - 1);
     return false;
 }
