@@ -74,8 +74,8 @@ static void add(Walk *w, FactKind kind, int subject, int object, int param, i64 
         return;
     }
     vec_push(x->arena, &x->facts, ((Fact){.kind = (u8)kind, .loop = in_loop(w, loc),
-                                          .role = w->role, .subject = subject, .object = object, .param = param,
-                                          .n = n, .loc = loc}));
+                                          .role = w->role, .subject = subject, .object = object,
+                                          .param = param, .n = n, .loc = loc}));
 }
 
 static int role_of(Explained *x, const ThreadOp *op, int parent)
