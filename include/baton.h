@@ -68,8 +68,9 @@ typedef enum {
 // A short name of a status, such as "no driver". Never NULL; static storage.
 const char *baton_status_name(baton_status status);
 
-// The sentence of the last call that failed in the calling thread; "" when none did. Valid until
-// the thread's next failing call.
+// The sentence of the last call that failed in the calling thread; "" when none did. For a file that
+// is not right: its messages with their places, some lines. Valid until the thread's next failing
+// call.
 const char *baton_last_error(void);
 
 // "0.1": of the library, where BATON_VERSION_TEXT is that of the header.

@@ -214,6 +214,9 @@ static const Plan *find_plan(Arena *a, const char *name, const char *text, size_
     Buf b = {0};
     diag_print(d, &b);
     while (b.n && b.s[b.n - 1] == '\n') b.s[--b.n] = 0;
+    // The count of errors at the end is for people at a terminal.
+    char *count = b.s ? strrchr(b.s, '\n') : NULL;
+    if (count) *count = 0;
     rt_fail(e, BATON_BAD_FILE, "%s", b.s ? b.s : name);
     buf_free(&b);
     return NULL;

@@ -823,6 +823,7 @@ static void test_public(Test *t)
                  "/nowhere/f.ptx: No such file or directory");
     expect_error(t, baton_load_memory(c, "g.ptx", ".version 8.0\n", 13, &m), BATON_BAD_FILE,
                  "g.ptx: error: no launch plan was found");
+    expect(t, !strstr(baton_last_error(), "1 error"), "no count of errors", baton_last_error());
     expect_error(t, baton_load_memory(c, "g.ptx", "//@ plan g\0", 11, &m), BATON_BAD_FILE,
                  "zero byte");
     expect_error(t, baton_load_memory(c, "g.ptx", "//@ plan g\n//@ what\n//@ end\n", 28, &m),
