@@ -589,6 +589,8 @@ void lower_op_COPY(Lower *l, const TileOp *op)
         else
             copy_out(l, &c, w >= c.elem ? w : c.elem);
     }
+    if (op->event >= 0 && lower_carrier(l, op) != CARRY_TMA)
+        event_copied(l, op, c.rows * c.cols * c.elem);
 }
 
 void lower_op_WAIT(Lower *l, const TileOp *op)

@@ -111,8 +111,9 @@ static void make_event(Lower *l, int index)
                     "event %s is waited for, and nothing triggers it", t->name);
         return;
     }
-    e->count = e->copies.n ? e->copies.n : arrivals_of(&e->triggers);
-    int written = e->copies.n ? e->count : threads_of(&e->triggers);
+    // Without the TMA unit the threads of the role bring the bytes, and arrive.
+    e->count = !e->copies.n ? arrivals_of(&e->triggers) : l->plain ? arrivals_of(&e->copies) : e->copies.n;
+    int written = e->copies.n ? e->copies.n : threads_of(&e->triggers);
     if (t->count && t->count != written) {
         lower_error(l, t->loc, "leave out <N>: the count is computed",
                     "event %s declares %d arrivals; its triggers make %d", t->name, t->count,
@@ -240,6 +241,21 @@ static Operand arriving_lane(Lower *l)
 // the one lane's arrive. The proxy fence orders generic reads and writes of shared memory before an
 // asynchronous overwrite of the same bytes by whoever is let go: without it a slot's next load may
 // land before a read has bound. An arrive under a divergent condition would come too few times.
+static void arrive(Lower *l, const TileOp *op)
+{
+    bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
+    Address a = event_address(l, op);
+    Operand outer = l->b.guard;
+    if (warps) {
+        Operand lane = arriving_lane(l);
+        thread_emit0(&l->b, OP_BAR_WARP, 0);
+        l->b.guard = lane;
+    }
+    ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE, TT_NONE, a.base, a.offset);
+    thread_mem(&l->b, x, a.ref);
+    l->b.guard = outer;
+}
+
 void lower_op_TRIGGER(Lower *l, const TileOp *op)
 {
     const EventState *e = &l->events[op->event];
@@ -261,17 +277,21 @@ void lower_op_TRIGGER(Lower *l, const TileOp *op)
         EMIT(&l->b, OP_BAR_ARRIVE, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
         return;
     }
-    bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
-    Address a = event_address(l, op);
-    Operand outer = l->b.guard;
-    if (warps) {
-        Operand lane = arriving_lane(l);
-        thread_emit0(&l->b, OP_BAR_WARP, 0);
-        l->b.guard = lane;
-    }
-    ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE, TT_NONE, a.base, a.offset);
-    thread_mem(&l->b, x, a.ref);
-    l->b.guard = outer;
+    arrive(l, op);
+}
+
+// A copy by the threads of the role for a generation of an event: with the last one its bytes are
+// there, once each thread's own have landed and the async proxy may read them.
+void event_copied(Lower *l, const TileOp *op, i64 bytes)
+{
+    EventState *e = &l->events[op->event];
+    if (op->imm) e->left = op->imm;
+    e->left -= bytes;
+    if (e->left > 0) return;
+    thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
+    thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
+    thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+    arrive(l, op);
 }
 
 // ---- roles --------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ typedef struct {               // an event of the kernel, as a machine barrier
     int id, threads;           // ... its id, and how many threads meet at it
     int buffer;                // else: thread buffer of its mbarriers; -1: the event is not used
     int count;                 // arrivals of a generation
+    i64 left;                  // without the TMA unit: bytes that its copies still have to bring
     int phase;                 // scalar events: register with the parity of the next wait
 } EventState;
 
@@ -248,6 +249,7 @@ int lower_frag(Lower *l, int frag);               // its register array
 // ---- event.c
 void event_init(Lower *l);                        // counts participants, makes the barriers
 void event_prime(Lower *l);                       // first arrivals of named barriers
+void event_copied(Lower *l, const TileOp *op, i64 bytes); // a copy by threads for its event
 Address event_address(Lower *l, const TileOp *op); // mbarrier of op's event and order
 // A committed product reads its shared operands and owns its accumulator until it is waited for:
 // until then nothing may read the accumulator or write either operand's registers.
