@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // Order of the table below: cli_next answers with the index of the row.
 enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME,
@@ -132,6 +133,14 @@ static const char *default_output(Arena *a, const char *path, PassForm form)
     return arena_printf(a, "%.*s.%s", (int)n, base, form == FORM_PTX ? "ptx" : "cu");
 }
 
+// `-o` with the name of the source: the slip that would cost most.
+static bool is_source(const char *out, const char *source)
+{
+    struct stat a, b;
+    return !stat(out, &a) && !stat(source, &b) && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 // With --dump or --explain and without -o nothing is written: they are what was asked for. The
 // inner forms go to standard output, since they are to be read.
 static bool write_output(const BuildJob *j, const Compilation *c)
@@ -142,7 +151,9 @@ static bool write_output(const BuildJob *j, const Compilation *c)
     Buf text = {0};
     pass_print(c, j->emit, &text);
     const char *why = NULL;
-    if (strcmp(out, "-") != 0)
+    if (is_source(out, c->path))
+        why = "it is the source";
+    else if (strcmp(out, "-") != 0)
         why = file_write(out, text.s ? text.s : "", text.n);
     else if (fwrite(text.s ? text.s : "", 1, text.n, stdout) != text.n || fflush(stdout) != 0)
         why = strerror(errno);
