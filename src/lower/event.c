@@ -112,7 +112,8 @@ static void make_event(Lower *l, int index)
         return;
     }
     // Without the TMA unit the threads of the role bring the bytes, and arrive.
-    e->count = !e->copies.n ? arrivals_of(&e->triggers) : l->plain ? arrivals_of(&e->copies) : e->copies.n;
+    e->count = e->copies.n;
+    if (!e->copies.n || l->plain) e->count = arrivals_of(e->copies.n ? &e->copies : &e->triggers);
     int written = e->copies.n ? e->copies.n : threads_of(&e->triggers);
     if (t->count && t->count != written) {
         lower_error(l, t->loc, "leave out <N>: the count is computed",
