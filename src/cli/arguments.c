@@ -448,8 +448,8 @@ bool run_write_outputs(Run *r)
     return true;
 }
 
-// What will be written minutes later should not fail for a slip of the pen. Nothing is made yet: the
-// job may still be refused.
+// What will be written minutes later should not fail for a slip of the pen. Nothing is made yet:
+// the job may still be refused.
 static void check_writable(Run *r, const char *path)
 {
     struct stat st;

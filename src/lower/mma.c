@@ -169,7 +169,8 @@ static bool product_shape(Lower *l, const TileOp *op, Product *p)
                      operand_type(other) != TT_NONE && dtype_bytes[other] == 1;
         lower_error(l, op->loc, NULL,
                     mixed ? "not supported yet: a product of %s and %s"
-                          : "operands of %s and %s; the tensor cores take two of f16, bf16, tf32 or f8",
+                          : "operands of %s and %s; the tensor cores take two of f16, bf16, tf32 "
+                            "or f8",
                     dtype_name[p->type], dtype_name[other]);
         return false;
     }
