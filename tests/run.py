@@ -122,9 +122,10 @@ def kernel_test(build, kernel, sizes):
     expect(output, ["right"], ["unchecked"], " ".join(words))
 
 
-def assemble_test(build, kernel, defines, scratch):
+def assemble_test(build, source, defines, scratch):
+    """PTX that ptxas takes without a warning, a spill or a repair of its own."""
     ptx = f"{scratch}.ptx"
-    for words in ([str(build / "baton"), "build", f"kernels/{kernel}.co", "--check", "-o", ptx] + defines,
+    for words in ([str(build / "baton"), "build", source, "--check", "-o", ptx] + defines,
                   ["sh", "tools/assemble.sh", ptx]):
         got, output = execute(words)
         if got:
@@ -163,9 +164,14 @@ def collect(build, sanitized):
         for defines in [[]] + ([["-D", "ELEM=f16"]] if kernel == "gemm/gemm" else []):
             if not sanitized:
                 yield (f"ptxas {kernel} {' '.join(defines)}".rstrip(),
-                       lambda s, k=kernel, d=defines: assemble_test(build, k, d, s), missing)
+                       lambda s, p=p, d=defines: assemble_test(build, str(p), d, s), missing)
     if sanitized:
         return
+    for folder in ("docs", "exec", "hazard", "lang", "lower", "pipeline"):
+        for p in sorted((ROOT / "tests" / folder).glob("*.co")):
+            if not re.search(r"// error:", p.read_text()):
+                yield (f"ptxas {p.relative_to(ROOT)}",
+                       lambda s, p=p: assemble_test(build, str(p), [], s), missing)
     missing = None if shutil.which("nvcc") or os.path.exists("/usr/local/cuda/bin/nvcc") \
         else "no nvcc"
     for p in sorted((ROOT / "kernels").rglob("*.co")) + sorted((ROOT / "tests/cuda").glob("*.co")):
