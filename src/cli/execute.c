@@ -37,6 +37,10 @@ static void clear_progress(const Progress *p)
 
 // Schedule k of a run has seed + k, so that one schedule can be repeated by itself with --seed.
 // Progress is shown on a terminal only.
+// Operations of warps in one block before it counts as a loop without end: some ten seconds. The
+// largest blocks of the kernels here execute a few million.
+#define EMULATOR_STEPS ((i64)1 << 27)
+
 static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Progress *p)
 {
     bool terminal = isatty(STDERR_FILENO) != 0;
@@ -44,6 +48,7 @@ static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Pro
         .schedule = o->schedule,
         .seed = o->seed + (u64)schedule,
         .hazards = !o->no_hazards,
+        .step_limit = EMULATOR_STEPS,
         .progress = terminal && p ? show_progress : NULL,
         .progress_ctx = p,
     };
