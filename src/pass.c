@@ -83,10 +83,22 @@ static bool run_lower(Compilation *c)
 
 static bool run_emit(Compilation *c) { return ptx_print(c->thread, c->plan, c->diag, &c->ptx); }
 
+// The printer gets the file's texts, not its tree: back ends see the thread IR only.
 static bool run_cuda(Compilation *c)
 {
-    CudaSource s = {.module = c->thread, .plan = c->plan, .ast = c->ast,
-                    .defines = c->defines, .ndefines = c->ndefines, .path = c->path,
+    static const u8 kind[] = {[PART_HOST] = CUDA_HOST_TEXT, [PART_TILE] = CUDA_TILE_FUNCTION,
+                              [PART_DEVICE] = CUDA_DEVICE_TEXT,
+                              [PART_DEVICE_BLOCK] = CUDA_DEVICE_TEXT};
+    const AstFile *f = c->ast;
+    CudaPart *part = ARENA_ARRAY(c->arena, CudaPart, f->nparts + 1);
+    for (int i = 0; i < f->nparts; i++)
+        part[i] = (CudaPart){kind[f->parts[i].kind], f->parts[i].name, f->parts[i].loc,
+                             f->parts[i].text, f->parts[i].text_n};
+    CudaDefine *define = ARENA_ARRAY(c->arena, CudaDefine, c->ndefines + 1);
+    for (int i = 0; i < c->ndefines; i++)
+        define[i] = (CudaDefine){c->defines[i].name, c->defines[i].value};
+    CudaSource s = {.module = c->thread, .plan = c->plan, .parts = part, .nparts = f->nparts,
+                    .defines = define, .ndefines = c->ndefines, .path = c->path,
                     .text = c->text, .text_n = c->text_n, .entry = c->entry};
     return cuda_print(&s, c->diag, &c->cuda);
 }

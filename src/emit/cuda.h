@@ -6,15 +6,30 @@
 #ifndef BATON_CUDA_H
 #define BATON_CUDA_H
 
-#include "../ast/ast.h"
 #include "../plan/plan.h"
 #include "../thread/thread.h"
+
+// The source file as text, cut into pieces in their order; what they mean is not this printer's
+// business. Texts point into the source.
+typedef enum { CUDA_HOST_TEXT, CUDA_DEVICE_TEXT, CUDA_TILE_FUNCTION } CudaPartKind;
+typedef struct {
+    u8 kind;                   // CudaPartKind
+    const char *name;          // of a tile function; NULL when it has none
+    Loc loc;                   // first byte
+    const char *text;
+    size_t text_n;             // bytes
+} CudaPart;
+
+typedef struct {               // a macro of the command line
+    const char *name, *value;  // value NULL: 1
+} CudaDefine;
 
 typedef struct {
     const ThreadModule *module;
     const Plan *plan;
-    const AstFile *ast;        // its host and device text is copied; NULL: there is none
-    const AstDefine *defines;  // of the command line: the host text sees them too
+    const CudaPart *parts;     // host and device text is copied around the kernels
+    int nparts;                // 0: there is no file
+    const CudaDefine *defines; // the host text sees them too
     int ndefines;
     const char *path, *text;   // of the source, for comments
     size_t text_n;

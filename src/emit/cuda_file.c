@@ -89,11 +89,11 @@ static Map *words_of(Cuda *x, const Buf *text)
 static NameList macros_to_hide(Cuda *x, const Buf *generated)
 {
     NameList all = {0}, hide = {0};
-    const AstFile *f = x->source->ast;
-    if (!f) return hide;
+    const CudaSource *f = x->source;
+    if (!f->nparts) return hide;
     Map *seen = map_new(x->arena), *words = words_of(x, generated);
     for (int i = 0; i < f->nparts; i++)
-        if (f->parts[i].kind != PART_TILE)
+        if (f->parts[i].kind != CUDA_TILE_FUNCTION)
             collect_macros(x, f->parts[i].text, f->parts[i].text + f->parts[i].text_n, seen, &all);
     for (int i = 0; i < x->source->ndefines; i++) {
         const char *name = intern(x->names, x->source->defines[i].name);
@@ -118,7 +118,7 @@ static void print_generated(Cuda *x, const Buf *generated, Buf *out)
 // ---- parts of the file --------------------------------------------------------------------------
 
 // Device text, with the language's own spelling of __device__ as CUDA has it.
-static void print_device_text(const AstPart *p, Buf *out)
+static void print_device_text(const CudaPart *p, Buf *out)
 {
     static const char own[] = "__co_device__";
     for (size_t i = 0; i < p->text_n;) {
@@ -135,7 +135,7 @@ static void print_device_text(const AstPart *p, Buf *out)
 }
 
 // Host text as it is; only directives that are baton's own become comments.
-static void print_host_text(const AstPart *p, Buf *out)
+static void print_host_text(const CudaPart *p, Buf *out)
 {
     const char *s = p->text, *end = p->text + p->text_n;
     while (s < end) {
@@ -172,19 +172,18 @@ static void print_defines(const CudaSource *s, Buf *out)
 // before it.
 static void print_parts(Cuda *x, const Buf *generated, Buf *out)
 {
-    const AstFile *f = x->source->ast;
-    if (!f) {
+    const CudaSource *f = x->source;
+    if (!f->nparts) {
         print_generated(x, generated, out);
         return;
     }
     print_defines(x->source, out);
     for (int i = 0; i < f->nparts; i++) {
-        const AstPart *p = &f->parts[i];
-        switch (p->kind) {
-        case PART_HOST: print_host_text(p, out); break;
-        case PART_DEVICE:
-        case PART_DEVICE_BLOCK: print_device_text(p, out); break;
-        case PART_TILE:
+        const CudaPart *p = &f->parts[i];
+        switch ((CudaPartKind)p->kind) {
+        case CUDA_HOST_TEXT: print_host_text(p, out); break;
+        case CUDA_DEVICE_TEXT: print_device_text(p, out); break;
+        case CUDA_TILE_FUNCTION:
             if (out->s[out->n - 1] != '\n') buf_putc(out, '\n');
             if (p->name && strcmp(p->name, x->source->entry) == 0)
                 print_generated(x, generated, out);
@@ -237,9 +236,9 @@ static bool check_names(Cuda *x, Diag *d)
         if (!map_get(reserved, intern(x->names, name))) continue;
         // The kernel has the tile function's name, so its place is the one to show.
         Loc loc = {0};
-        const AstFile *f = x->source->ast;
-        for (int k = 0; f && k < f->nparts; k++)
-            if (f->parts[k].kind == PART_TILE && f->parts[k].name &&
+        const CudaSource *f = x->source;
+        for (int k = 0; k < f->nparts; k++)
+            if (f->parts[k].kind == CUDA_TILE_FUNCTION && f->parts[k].name &&
                 strcmp(f->parts[k].name, x->source->entry) == 0)
                 loc = f->parts[k].loc;
         diag_error(
