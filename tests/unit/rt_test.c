@@ -3,49 +3,9 @@
 // the kernel sees them, tensor maps, limits, errors, times, and the public library on top.
 //
 //     rt_test [path of the fake libcuda.so.1]     (default: fake/libcuda.so.1 beside the program)
-#include "../../rt/rt.h"
-#include "fake_cuda.h"
+#include "fake_bench.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct {
-    int passed, failed;
-    const char *library; // path of the fake driver
-    FakeCuda *fake;
-    Arena *arena;
-} Test;
-
-static void expect(Test *t, bool ok, const char *what, const char *detail)
-{
-    if (ok) {
-        t->passed++;
-        return;
-    }
-    t->failed++;
-    printf("FAILED %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
-}
-
-static void expect_fail(Test *t, baton_status got, baton_status want, const RtError *e,
-                        const char *sentence)
-{
-    char what[300];
-    snprintf(what, sizeof what, "%s with \"%s\", not %s with", baton_status_name(want), sentence,
-             baton_status_name(got));
-    expect(t, got == want && strstr(e->text, sentence), what, e->text);
-}
-
-// Puts the fake back to a healthy machine and forgets what it saw.
-static void reset(Test *t)
-{
-    FakeCuda alive = *t->fake;
-    *t->fake = (FakeCuda){.devices = 1, .major = 9, .driver_version = 13000,
-                          .contexts = alive.contexts, .depth = alive.depth,
-                          .allocations = alive.allocations, .events = alive.events};
-}
 
 static void script(Test *t, const char *symbol, int code)
 {
@@ -149,53 +109,8 @@ static const char ptx_text[] =
     ".param .u64 k)\n"
     ".entry f_tail()\n";
 
-typedef struct {
-    RtDevice *device;
-    RtModule *module;
-    Plan *plan;
-    ExprPool *exprs;
-} Loaded;
+static bool load(Test *t, Loaded *l) { return load_text(t, l, ptx_text); }
 
-static Plan *parse_plan(Test *t, const char *text, ExprPool *pool)
-{
-    Diag *d = diag_new(t->arena);
-    u16 file = diag_add_file(d, "test.ptx", text, strlen(text));
-    Plan *p = plan_read(t->arena, pool, d, file, "//@ ", text, strlen(text));
-    if (p) plan_check(p, NULL, d);
-    Buf b = {0};
-    diag_print(d, &b);
-    expect(t, p && !diag_errors(d), "the test's plan is legal", b.s);
-    buf_free(&b);
-    return p;
-}
-
-static RtCode code_of(const char *text)
-{
-    return (RtCode){.name = "test.ptx", .ptx = text, .ptx_bytes = strlen(text)};
-}
-
-static bool load(Test *t, Loaded *l)
-{
-    RtError e = {0};
-    reset(t);
-    *l = (Loaded){0};
-    RtCode code = code_of(ptx_text);
-    baton_status s = rt_cuda_open(t->library, 0, &l->device, NULL, &e);
-    if (!s) s = rt_load(l->device, &code, &l->module, NULL, &e);
-    l->exprs = expr_pool_new(t->arena, intern_new(t->arena));
-    l->plan = parse_plan(t, ptx_text, l->exprs);
-    expect(t, !s, "the test's module loads", e.text);
-    return !s && l->plan;
-}
-
-static void unload(Test *t, Loaded *l)
-{
-    rt_unload(l->module);
-    l->device->ops->close(l->device);
-    expect(t, t->fake->contexts == 0 && t->fake->depth == 0 && t->fake->events == 0 &&
-                  t->fake->allocations == 0 && t->fake->outside_context == 0,
-           "everything was given back, and no call stood outside the context", NULL);
-}
 
 static void test_assemble(Test *t)
 {
@@ -851,28 +766,11 @@ static void test_public(Test *t)
 
 // ---- main ---------------------------------------------------------------------------------------
 
-// The fake lies in fake/ beside this program unless the command line says where.
-static char *find_fake(Arena *a, int argc, char **argv)
-{
-    if (argc > 1) return argv[1];
-    const char *slash = strrchr(argv[0], '/');
-    int n = slash ? (int)(slash - argv[0]) : 1;
-    return arena_printf(a, "%.*s/fake/libcuda.so.1", n, slash ? argv[0] : ".");
-}
-
 int main(int argc, char **argv)
 {
-    Test t = {.arena = arena_new(0)};
-    t.library = find_fake(t.arena, argc, argv);
-    void *library = dlopen(t.library, RTLD_NOW | RTLD_LOCAL);
-    void *get = library ? dlsym(library, "fake_cuda") : NULL;
-    if (!get) {
-        printf("FAILED: no fake driver at %s\n", t.library);
-        return 1;
-    }
-    FakeCudaState *state;
-    memcpy(&state, &get, sizeof state);
-    t.fake = state();
+    Test t;
+    void *library;
+    if (!bench_open(&t, argc, argv, &library)) return 1;
     test_no_driver(&t);
     test_open(&t);
     test_assemble(&t);
@@ -888,8 +786,5 @@ int main(int argc, char **argv)
     test_emulated_plan(&t);
     test_public_open(&t);
     test_public(&t);
-    dlclose(library);
-    arena_free(t.arena);
-    printf("rt: %d passed, %d failed\n", t.passed, t.failed);
-    return t.failed != 0;
+    return bench_close(&t, library, "rt");
 }

@@ -4,40 +4,9 @@
 //
 //     workspace_test [path of the fake libcuda.so.1]   (default: fake/libcuda.so.1 beside it)
 #include "../../ops/schedule.h"
-#include "../../rt/rt.h"
-#include "fake_cuda.h"
+#include "fake_bench.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct {
-    int passed, failed;
-    const char *library; // path of the fake driver
-    FakeCuda *fake;
-    Arena *arena;
-} Test;
-
-static void expect(Test *t, bool ok, const char *what, const char *detail)
-{
-    if (ok) {
-        t->passed++;
-        return;
-    }
-    t->failed++;
-    printf("FAILED %s%s%s\n", what, detail && *detail ? ": " : "", detail ? detail : "");
-}
-
-static void expect_fail(Test *t, baton_status got, baton_status want, const RtError *e,
-                        const char *sentence)
-{
-    char what[300];
-    snprintf(what, sizeof what, "%s with \"%s\", not %s with", baton_status_name(want), sentence,
-             baton_status_name(got));
-    expect(t, got == want && strstr(e->text, sentence), what, e->text);
-}
 
 // `fail`: the driver's function that fails from now on, with `code`; NULL: none.
 static void script(Test *t, const char *fail, int code)
@@ -69,48 +38,7 @@ static PlanValue q_of(i64 b, i64 h, i64 n)
     return (PlanValue){.data = q_at, .type = DT_F32, .rank = 3, .dim = {b, h, n}};
 }
 
-static Plan *parse_plan(Test *t, const char *text, ExprPool *pool)
-{
-    Diag *d = diag_new(t->arena);
-    u16 file = diag_add_file(d, "test.ptx", text, strlen(text));
-    Plan *p = plan_read(t->arena, pool, d, file, "//@ ", text, strlen(text));
-    if (p) plan_check(p, NULL, d);
-    Buf b = {0};
-    diag_print(d, &b);
-    expect(t, p && !diag_errors(d), "the test's plan is legal", b.s);
-    buf_free(&b);
-    return p;
-}
-
-typedef struct {
-    RtDevice *device;
-    RtModule *module;
-    Plan *plan;
-    ExprPool *exprs;
-} Loaded;
-
-static bool load(Test *t, Loaded *l)
-{
-    RtError e = {0};
-    script(t, NULL, 0);
-    *l = (Loaded){0};
-    RtCode code = {.name = "test.ptx", .ptx = ptx_text, .ptx_bytes = strlen(ptx_text)};
-    baton_status s = rt_cuda_open(t->library, 0, &l->device, NULL, &e);
-    if (!s) s = rt_load(l->device, &code, &l->module, NULL, &e);
-    l->exprs = expr_pool_new(t->arena, intern_new(t->arena));
-    l->plan = parse_plan(t, ptx_text, l->exprs);
-    expect(t, !s, "the test's module loads", e.text);
-    return !s && l->plan;
-}
-
-static void unload(Test *t, Loaded *l)
-{
-    script(t, NULL, 0);
-    rt_unload(l->module);
-    l->device->ops->close(l->device);
-    expect(t, t->fake->allocations == 0 && t->fake->contexts == 0 && t->fake->depth == 0 &&
-                  t->fake->outside_context == 0, "unloading gives everything back", NULL);
-}
+static bool load(Test *t, Loaded *l) { return load_text(t, l, ptx_text); }
 
 // The list that a kernel for these sizes must see.
 static i32 *right_list(Test *t, i64 ctas, i64 b, i64 h, i64 n, OpsScheduleSize *size)
@@ -514,21 +442,9 @@ static void test_emulator(Test *t)
 
 int main(int argc, char **argv)
 {
-    Test t = {.arena = arena_new(0)};
-    const char *slash = strrchr(argv[0], '/');
-    const char *beside = slash ? argv[0] : ".";
-    int n = slash ? (int)(slash - argv[0]) : 1;
-    t.library = argc > 1 ? argv[1] : arena_printf(t.arena, "%.*s/fake/libcuda.so.1", n, beside);
-    void *library = dlopen(t.library, RTLD_NOW | RTLD_LOCAL);
-    void *get = library ? dlsym(library, "fake_cuda") : NULL;
-    if (!get) {
-        printf("FAILED: no fake driver at %s\n", t.library);
-        return 1;
-    }
-    FakeCudaState *state;
-    memcpy(&state, &get, sizeof state);
-    t.fake = state();
-    *t.fake = (FakeCuda){.devices = 1, .major = 9, .driver_version = 13000};
+    Test t;
+    void *library;
+    if (!bench_open(&t, argc, argv, &library)) return 1;
     test_kept(&t);
     test_no_tasks(&t);
     test_dropped(&t);
@@ -538,8 +454,5 @@ int main(int argc, char **argv)
     test_failure_later(&t);
     test_public(&t);
     test_emulator(&t);
-    dlclose(library);
-    arena_free(t.arena);
-    printf("workspace: %d passed, %d failed\n", t.passed, t.failed);
-    return t.failed != 0;
+    return bench_close(&t, library, "workspace");
 }
