@@ -290,10 +290,30 @@ static const Expr *tma_stride_rule(Lower *l, const TileBuffer *t, int d)
     return expr_bin(l->x, EX_EQ, mod, lower_const(l, 0));
 }
 
-// The tensor map of a box of `rows` x `cols` in the view's two kept dimensions; returns the kernel
-// parameter, or -1 after an error. Dimensions of a map run from the innermost outwards, the reverse
-// of the tensor's. A box has at most 256 elements in each; tma_boxes cuts tiles to that.
-static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
+// Column blocks of `wide` elements that one box brings. A swizzled tile wider than the span lies as
+// column blocks behind each other; a map whose last dimension is cut in two, {wide, .., D / wide},
+// writes them with one instruction. The cut is exact only where D and the start are multiples of
+// `wide` (beyond a ragged D the first part would run into the next row), and the blocks of a box
+// are adjacent only when it has all rows of the buffer. Elsewhere 1: a box for each block.
+static i64 box_blocks(Lower *l, const Copy *c, i64 wide)
+{
+    const TileView *v = c->global, *w = c->shared;
+    const TileBuffer *t = &l->k->buffers.at[v->buffer], *s = &l->k->buffers.at[w->buffer];
+    int last = t->rank - 1;
+    i64 rows, blocks = c->cols / wide;
+    if (!smem_layout[s->layout].span || blocks < 2 || blocks > 256 || c->cols % wide) return 1;
+    if (t->rank == TMA_MAX_RANK || v->dim[v->rank - 1] != last || c->rows > 256) return 1;
+    if (!expr_is_const(s->dim[s->rank - 2], &rows) || rows != c->rows) return 1;
+    bool exact = expr_pow2_divisor(l->x, t->dim[last]) % wide == 0 &&
+                 expr_pow2_divisor(l->x, v->origin[last]) % wide == 0;
+    return exact ? blocks : 1;
+}
+
+// The tensor map of a box of `rows` x (`blocks` * `wide`) in the view's two kept dimensions;
+// returns the kernel parameter, or -1 after an error. Dimensions of a map run from the innermost
+// outwards, the reverse of the tensor's; column blocks (box_blocks) are one more, behind them. A
+// box has at most 256 elements in each; tma_boxes cuts tiles to that.
+static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
 {
     const TileView *v = c->global;
     const TileBuffer *t = &l->k->buffers.at[v->buffer];
@@ -309,11 +329,17 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 cols)
         tma_require(l, tma_extent_rule(l, t, d));
         if (i > 0) tma_require(l, tma_stride_rule(l, t, d));
     }
-    m.box[t->rank - 1 - v->dim[v->rank - 1]] = (u32)cols;
+    m.box[t->rank - 1 - v->dim[v->rank - 1]] = (u32)wide;
     if (v->rank == 2) m.box[t->rank - 1 - v->dim[0]] = (u32)rows;
+    if (blocks > 1) {
+        m.dim[m.rank] = expr_bin(l->x, EX_DIV, m.dim[0], lower_const(l, wide));
+        m.stride[m.rank] = lower_const(l, wide * c->elem);
+        m.box[m.rank++] = (u32)blocks;
+        m.dim[0] = lower_const(l, wide);
+    }
     for (int i = 0; i < l->step->tmaps.n; i++) { // the same map once per kernel
         const PlanTensorMap *o = &l->step->tmaps.at[i];
-        bool same = o->param == m.param && o->swizzle == m.swizzle;
+        bool same = o->param == m.param && o->swizzle == m.swizzle && o->rank == m.rank;
         for (int d = 0; d < m.rank; d++) same &= o->box[d] == m.box[d];
         if (!same) continue;
         for (int k = 0; k < l->step->args.n; k++)
@@ -372,47 +398,62 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
     return NULL;
 }
 
-// Issues the boxes of a tile: one per swizzle-wide block of columns and 256 rows. A box of a
-// swizzled map may not be wider than the span (32, 64 or 128 bytes), which is why a wide tile lies
-// in shared memory as blocks of columns behind each other. `mbar`: the barrier that a load's bytes
-// are counted on; NULL: a store.
+// Coordinates of the box whose first element is `first` of the view, innermost first, in registers.
+// Returns how many.
+static int box_coordinates(Lower *l, const Copy *c, const Expr *const *first, i64 wide, i64 blocks,
+                           Operand *o)
+{
+    const TileView *v = c->global;
+    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    const Expr *at[TMA_MAX_RANK];
+    int n = 0;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        const Expr *x = lower_subst(l, v->origin[d]);
+        for (int k = 0; k < v->rank; k++)
+            if (v->dim[k] == d) x = expr_add(l->x, x, first[k]);
+        at[n++] = x;
+    }
+    if (blocks > 1) { // starts are multiples of `wide`
+        at[n++] = expr_bin(l->x, EX_DIV, at[0], lower_const(l, wide));
+        at[0] = lower_const(l, 0);
+    }
+    for (int i = 0; i < n; i++) {
+        o[i] = lower_index(l, at[i]);
+        if (o[i].kind != OPD_IMM) continue;
+        Operand reg = opd_reg(lower_new_reg(l, "i", RC_B32, 1), 0);
+        EMIT(&l->b, OP_MOV, TT_B32, reg, o[i]);
+        o[i] = reg;
+    }
+    return n;
+}
+
+// Issues the boxes of a tile: all of it where box_blocks allows, else one per swizzle-wide block of
+// columns and 256 rows. A row of a swizzled map's box may not be wider than the span (32, 64 or 128
+// bytes), which is why a wide tile lies in shared memory as blocks of columns behind each other.
+// `mbar`: the barrier that a load's bytes are counted on; NULL: a store.
 static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
 {
-    const TileBuffer *t = &l->k->buffers.at[c->global->buffer];
     const SmemLayoutInfo *y = &smem_layout[l->k->buffers.at[c->shared->buffer].layout];
     i64 wide = y->span ? MIN(c->cols, y->span / c->elem) : c->cols, tall = MIN(c->rows, (i64)256);
+    i64 blocks = box_blocks(l, c, wide);
     for (i64 r = 0; r < c->rows; r += tall) {
-        for (i64 col = 0; col < c->cols; col += wide) {
+        for (i64 col = 0; col < c->cols; col += wide * blocks) {
             const Expr *at[2] = {lower_const(l, r), lower_const(l, col)};
             const Expr **first = c->shared->rank == 2 ? at : at + 1;
-            int map = tensor_map(l, c, MIN(tall, c->rows - r), wide);
-            Address s = lower_address(l, c->shared, first), g = {0};
-            g.ref.buffer = lower_buffer(l, c->global->buffer);
+            int map = tensor_map(l, c, MIN(tall, c->rows - r), wide, blocks);
+            Address s = lower_address(l, c->shared, first);
             Operand o[4 + TMA_MAX_RANK + 2];
             int n = 0;
             if (mbar) o[n++] = s.base, o[n++] = s.offset;
             o[n++] = opd_param(map);
-            for (int d = 0; d < t->rank; d++) {
-                const Expr *x = lower_subst(l, c->global->origin[d]);
-                for (int k = 0; k < c->global->rank; k++)
-                    if (c->global->dim[k] == d) x = expr_add(l->x, x, first[k]);
-                g.ref.coord[g.ref.ncoord++] = x;
-            }
-            for (int d = t->rank - 1; d >= 0; d--) { // innermost first
-                Operand x = lower_index(l, g.ref.coord[d]);
-                if (x.kind == OPD_IMM) {
-                    Operand reg = opd_reg(lower_new_reg(l, "i", RC_B32, 1), 0);
-                    EMIT(&l->b, OP_MOV, TT_B32, reg, x);
-                    x = reg;
-                }
-                o[n++] = x;
-            }
+            int rank = box_coordinates(l, c, first, wide, blocks, o + n);
+            n += rank;
             if (mbar)
                 o[n++] = mbar->base, o[n++] = mbar->offset;
             else
                 o[n++] = s.base, o[n++] = s.offset;
             ThreadOp *op = thread_emit(&l->b, mbar ? OP_TMA_LOAD : OP_TMA_STORE, TT_NONE, n, o);
-            op->n = (u16)t->rank;
+            op->n = (u16)rank;
             if (c->op->hint == HINT_EVICT_FIRST) op->flags |= OPF_EVICT_FIRST;
             if (c->op->hint == HINT_EVICT_LAST) op->flags |= OPF_EVICT_LAST;
             thread_mem(&l->b, op, s.ref);
