@@ -3,7 +3,7 @@
 #   1. compile times of every kernel             4. first launch, assembled and from the cache
 #   2. each kernel on GPU and emulator: right, and the same bits where they must be the same
 #   3. attention at the sizes of the table       5. attention against cuDNN (needs PyTorch)
-# Files go to build/measure, the table of 5 to $OUT as well when it is set. Fails when anything is wrong, never when it is slow.
+# Files go to build/measure, the tables of 5 to $OUT when it is set. Fails when anything is wrong, never when it is slow.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 WORK=build/measure
@@ -77,9 +77,8 @@ done
 
 say "5. attention against cuDNN"
 if python3 -c 'import torch' 2> /dev/null; then
-    for v in v1 v2 v4; do
-        python3 tools/bench_attention.py --kernel kernels/attention/$v.co || fail "bench $v"
-    done
+    OUT=${OUT:-$WORK} python3 tools/bench_attention.py --protocol --peers \
+        --kernel "$(ls kernels/attention/*.co | tr '\n' ',')" || fail "bench"
 else
     echo "PyTorch is not installed here; skipped"
 fi
