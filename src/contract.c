@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_EXPRESSION = 256 }; // characters: an argument repeats the values of `with` in it
+
 // A line's value and how far it was read; lives for one line. Words that fail leave it where it
 // stands, so that the message points at them.
 typedef struct {
@@ -191,6 +193,77 @@ static void read_where(Cursor *c, Contract *out)
     }
 }
 
+// Text up to a comma, or a closing parenthesis, that belongs to nothing inside it.
+static bool take_expression(Cursor *c, const char *required, ContractText *out)
+{
+    skip_blanks(c);
+    size_t n = 0;
+    for (int depth = 0; c->s[n]; n++) {
+        if (depth == 0 && (c->s[n] == ',' || c->s[n] == ')')) break;
+        depth += (c->s[n] == '(') - (c->s[n] == ')');
+    }
+    if (!n) return fail(c, required);
+    if (n > MAX_EXPRESSION) {
+        diag_error(c->diag, place(c, c->s), NULL,
+                   "an expression of %zu characters; it has at most %d", n, MAX_EXPRESSION);
+        return false;
+    }
+    *out = (ContractText){arena_strndup(c->arena, c->s, n), place(c, c->s)};
+    c->s += n;
+    return true;
+}
+
+// One parameter has one source.
+static bool is_new(const Cursor *c, const Contract *out, const ContractName *n)
+{
+    if (!contract_with(out, n->name) && !contract_workspace(out, n->name)) return true;
+    diag_error(c->diag, n->loc, NULL, "'%s' already has its source in the contract", n->name);
+    return false;
+}
+
+// NAME =, the start of an entry of `with` and `workspace`.
+static bool take_target(Cursor *c, const char *required, const Contract *out, ContractName *n)
+{
+    skip_blanks(c);
+    *n = (ContractName){NULL, place(c, c->s)};
+    n->name = take_name(c, required);
+    return n->name && need_char(c, '=') && is_new(c, out, n);
+}
+
+// with: NAME = EXPRESSION, NAME = EXPRESSION
+static void read_with(Cursor *c, Contract *out)
+{
+    do {
+        ContractWith w;
+        if (!take_target(c, "a parameter such as ctas = device.sms", out, &w.param)) return;
+        if (!take_expression(c, "its value, such as device.sms", &w.value)) return;
+        vec_push(c->arena, &out->with, w);
+    } while (try_char(c, ','));
+    need_end(c);
+}
+
+// workspace: NAME = FUNCTION(EXPRESSION, EXPRESSION), NAME = ..
+static void read_workspace(Cursor *c, Contract *out)
+{
+    do {
+        ContractWorkspace w = {0};
+        if (!take_target(c, "a parameter such as tasks = causal_tasks(..)", out, &w.param)) return;
+        skip_blanks(c);
+        w.function.loc = place(c, c->s);
+        w.function.name = take_name(c, "the host function that fills the workspace");
+        if (!w.function.name || !need_char(c, '(')) return;
+        for (bool more = !try_char(c, ')'); more;) {
+            ContractText t;
+            if (!take_expression(c, "an argument of the host function", &t)) return;
+            vec_push(c->arena, &w.args, t);
+            more = try_char(c, ',');
+            if (!more && !need_char(c, ')')) return;
+        }
+        vec_push(c->arena, &out->workspaces, w);
+    } while (try_char(c, ','));
+    need_end(c);
+}
+
 // inputs: NAME,NAME = SPEC  NAME = SPEC
 static void read_inputs(Cursor *c, Contract *out)
 {
@@ -281,7 +354,8 @@ static const struct {
     void (*read)(Cursor *c, Contract *out);
 } keys[] = {{"op", false, read_op},        {"sizes", false, read_sizes},
             {"where", true, read_where},   {"inputs", true, read_inputs},
-            {"assume", true, read_assume}, {"check", false, read_check}};
+            {"assume", true, read_assume}, {"check", false, read_check},
+            {"with", true, read_with},     {"workspace", true, read_workspace}};
 
 // Errors do not end the reading: every line is looked at, so that all of them are told at once.
 Contract *contract_read(Arena *a, Intern *names, Diag *d, const AstFile *f)
@@ -294,7 +368,7 @@ Contract *contract_read(Arena *a, Intern *names, Diag *d, const AstFile *f)
         int k = 0;
         while (k < COUNT(keys) && strcmp(keys[k].key, line->key) != 0) k++;
         if (k == COUNT(keys)) {
-            diag_error(d, line->loc, "they are op, sizes, where, inputs, assume and check",
+            diag_error(d, line->loc, "they are op, sizes, where, with, workspace, inputs, assume and check",
                        "unknown key '%s' in the contract", line->key);
             continue;
         }
@@ -316,15 +390,30 @@ const char *contract_input(const Contract *c, const char *param)
     return NULL;
 }
 
+const ContractWith *contract_with(const Contract *c, const char *param)
+{
+    for (int i = 0; c && i < c->with.n; i++)
+        if (!strcmp(c->with.at[i].param.name, param)) return &c->with.at[i];
+    return NULL;
+}
+
+const ContractWorkspace *contract_workspace(const Contract *c, const char *param)
+{
+    for (int i = 0; c && i < c->workspaces.n; i++)
+        if (!strcmp(c->workspaces.at[i].param.name, param)) return &c->workspaces.at[i];
+    return NULL;
+}
+
 // ---- the plan ----------------------------------------------------------------------------------
 
 typedef struct {
+    const Contract *contract; // NULL inside of a value of `with`: these do not use each other
     const AstFile *file;
     ExprPool *pool;
     Arena *arena;
     Diag *diag;
     Plan *plan;
-    Loc loc; // of the condition
+    Loc loc; // of the expression
     bool failed;
 } Apply;
 
@@ -367,17 +456,64 @@ static bool macro_value(const AstFile *f, const char *name, i64 *out)
     return false;
 }
 
-// Macros become their value; a name that means nothing is reported.
-static const Expr *condition_name(void *ctx, const Expr *var)
+static bool is_property(const char *name)
+{
+#define X(id, text) \
+    if (!strcmp(name, text)) return true;
+    PLAN_DEVICE_PROPS(X)
+#undef X
+    return false;
+}
+
+static const Expr *read_value(Apply *x, const ContractText *t);
+
+// Names of `with` and macros become their value; a name that means nothing is reported.
+static const Expr *plan_name(void *ctx, const Expr *var)
 {
     Apply *x = ctx;
     i64 v;
-    if (is_symbol(x->plan, var->name) || !strncmp(var->name, "device.", 7)) return NULL;
+    if (is_symbol(x->plan, var->name) || is_property(var->name)) return NULL;
+    const ContractWith *w = contract_with(x->contract, var->name);
+    if (w) {
+        Apply inner = *x;
+        inner.contract = NULL;
+        const Expr *e = read_value(&inner, &w->value);
+        x->failed = x->failed || !e;
+        return e;
+    }
     if (macro_value(x->file, var->name, &v)) return expr_const(x->pool, v);
     if (!x->failed)
         diag_error(x->diag, x->loc, NULL, "'%s' is no symbol of the function", var->name);
     x->failed = true;
     return NULL;
+}
+
+// An expression that stands alone; NULL after an error.
+static const Expr *read_value(Apply *x, const ContractText *t)
+{
+    const char *err = NULL, *s = t->text;
+    const Expr *e = expr_read(x->pool, &s, &err);
+    while (e && (*s == ' ' || *s == '\t')) s++;
+    if (!e || *s) {
+        Loc loc = t->loc;
+        loc.col = (u16)MIN((i64)loc.col + (s - t->text), 65535);
+        diag_error(x->diag, loc, "for example cdiv(S, 128)", "this expression cannot be read: %s",
+                   err ? err : "an operator is required here");
+        return NULL;
+    }
+    x->loc = t->loc;
+    x->failed = false;
+    e = expr_subst(x->pool, e, plan_name, x);
+    return x->failed ? NULL : e;
+}
+
+const Expr *contract_value(const Contract *c, const AstFile *f, ExprPool *p, Arena *a, Diag *d,
+                           Plan *plan, const ContractText *t)
+{
+    bool inside = false;
+    for (int i = 0; i < c->with.n; i++) inside = inside || &c->with.at[i].value == t;
+    Apply x = {inside ? NULL : c, .file = f, .pool = p, .arena = a, .diag = d, .plan = plan};
+    return read_value(&x, t);
 }
 
 // expr_read with `>` and `>=`, which the expressions of the plan do not have.
@@ -413,7 +549,7 @@ static void apply_condition(Apply *x, const ContractText *t)
                    "this condition cannot be read: %s", err ? err : "no expression");
         return;
     }
-    e = expr_subst(x->pool, e, condition_name, x);
+    e = expr_subst(x->pool, e, plan_name, x);
     i64 v;
     if (x->failed) return;
     if (expr_is_const(e, &v)) {
@@ -450,25 +586,32 @@ static void apply_sizes(const Contract *c, Arena *a, Diag *d, Plan *plan)
     }
 }
 
+// A parameter that the caller passes.
+static const PlanParam *need_passed(const Contract *c, Diag *d, const Plan *plan,
+                                    const char *name, Loc loc)
+{
+    const PlanParam *p = find_param(plan, name);
+    if (contract_with(c, name) || contract_workspace(c, name))
+        diag_error(d, loc, NULL, "the launch makes '%s', the caller does not pass it", name);
+    else if (!p)
+        diag_error(d, loc, NULL, "the function has no parameter '%s'", name);
+    else
+        return p;
+    return NULL;
+}
+
 // Every parameter that the contract names exists; outputs are written by the kernel.
 static void check_names(const Contract *c, Diag *d, const Plan *plan)
 {
     for (int i = 0; i < c->in.n; i++)
-        if (!find_param(plan, c->in.at[i].name))
-            diag_error(d, c->in.at[i].loc, NULL, "the function has no parameter '%s'",
-                       c->in.at[i].name);
+        need_passed(c, d, plan, c->in.at[i].name, c->in.at[i].loc);
     for (int i = 0; i < c->out.n; i++) {
-        const PlanParam *p = find_param(plan, c->out.at[i].name);
-        if (!p)
-            diag_error(d, c->out.at[i].loc, NULL, "the function has no parameter '%s'",
-                       c->out.at[i].name);
-        else if (!p->out)
+        const PlanParam *p = need_passed(c, d, plan, c->out.at[i].name, c->out.at[i].loc);
+        if (p && !p->out)
             diag_error(d, c->out.at[i].loc, NULL, "the kernel never writes to '%s'", p->name);
     }
     for (int i = 0; i < c->inputs.n; i++)
-        if (!find_param(plan, c->inputs.at[i].name))
-            diag_error(d, c->inputs.at[i].loc, NULL, "the function has no parameter '%s'",
-                       c->inputs.at[i].name);
+        need_passed(c, d, plan, c->inputs.at[i].name, c->inputs.at[i].loc);
 }
 
 // Order does not matter among the three: each reads the contract and the plan as resolved.
@@ -476,7 +619,7 @@ bool contract_apply(const Contract *c, const AstFile *f, ExprPool *p, Arena *a, 
 {
     int before = diag_errors(d);
     if (!c) return true;
-    Apply x = {.file = f, .pool = p, .arena = a, .diag = d, .plan = plan};
+    Apply x = {.contract = c, .file = f, .pool = p, .arena = a, .diag = d, .plan = plan};
     apply_sizes(c, a, d, plan);
     for (int i = 0; i < c->where.n; i++) apply_condition(&x, &c->where.at[i]);
     check_names(c, d, plan);

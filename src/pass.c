@@ -45,8 +45,8 @@ static bool choose_entry(Compilation *c)
     return n == 1;
 }
 
-// Names and types first; the contract needs the function's parameters and symbols, and gives the
-// plan its defaults and conditions.
+// Names and types; of the contract they need which parameters the launch makes. Then the contract
+// needs the function's parameters and symbols, and gives the plan its defaults and conditions.
 static bool run_resolve(Compilation *c)
 {
     if (!c->entry && !choose_entry(c)) return false;
@@ -55,10 +55,11 @@ static bool run_resolve(Compilation *c)
     m->names = c->names;
     m->exprs = c->exprs;
     m->diag = c->diag;
-    if (!tile_from_ast(m, c->ast, intern(c->names, c->entry)) || m->fns.n != 1) return false;
+    c->contract = contract_read(c->arena, c->names, c->diag, c->ast);
+    bool ok = tile_from_ast(m, c->ast, c->contract, intern(c->names, c->entry));
+    if (!ok || m->fns.n != 1) return false;
     c->tile = m;
     c->plan = m->fns.at[0]->plan;
-    c->contract = contract_read(c->arena, c->names, c->diag, c->ast);
     if (c->contract)
         contract_apply(c->contract, c->ast, c->exprs, c->arena, c->diag, c->plan);
     return diag_errors(c->diag) == 0;

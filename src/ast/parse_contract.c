@@ -95,7 +95,8 @@ static bool head_line(const char *s, size_t n, bool *in_comment)
 // Does a misplaced line look like a contract, and not like documentation of the host's own?
 static bool known_key(const char *s, size_t n)
 {
-    static const char *const keys[] = {"op", "sizes", "where", "inputs", "assume", "check"};
+    static const char *const keys[] = {"op",     "sizes",  "where", "with",
+                                       "workspace", "inputs", "assume", "check"};
     for (int i = 0; i < COUNT(keys); i++) {
         size_t k = strlen(keys[i]);
         if (n > k && memcmp(s, keys[i], k) == 0 && s[k] == ':') return true;

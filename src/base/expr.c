@@ -1005,16 +1005,18 @@ static bool expect(Reader *r, char c, const char *err)
     return true;
 }
 
-// call = ("min" | "max" | "and" | "or" | "select") "(" expr "," expr ["," expr] ")"
+// call = ("min" | "max" | "and" | "or" | "select" | "cdiv") "(" expr "," expr ["," expr] ")"
 static const Expr *read_call(Reader *r, const char *name, size_t n, int depth)
 {
     int op = 0;
+    // Has no node of its own: it prints as the division that it stands for.
+    bool cdiv = n == 4 && memcmp(name, "cdiv", 4) == 0;
     for (int i = 0; i < EX_COUNT; i++)
         if (!expr_op[i].precedence && strlen(expr_op[i].text) == n &&
             memcmp(expr_op[i].text, name, n) == 0)
             op = i;
-    if (!op) {
-        r->err = "unknown function; there are min, max, and, or, select";
+    if (!op && !cdiv) {
+        r->err = "unknown function; there are min, max, and, or, select, cdiv";
         return NULL;
     }
     r->s++;
@@ -1026,6 +1028,7 @@ static const Expr *read_call(Reader *r, const char *name, size_t n, int depth)
         if (!arg[i]) return NULL;
     }
     if (!expect(r, ')', "missing ) after the arguments of a function")) return NULL;
+    if (cdiv) return expr_cdiv(r->pool, arg[0], arg[1]);
     if (op == EX_SELECT) return expr_select(r->pool, arg[0], arg[1], arg[2]);
     return expr_bin(r->pool, op, arg[0], arg[1]);
 }

@@ -103,7 +103,7 @@ typedef bool ExprLookup(void *ctx, const char *name, i64 *value);
 const char *expr_eval(const Expr *e, ExprLookup *lookup, void *ctx, i64 *out);
 
 // Text: C-like infix, `min(a, b)`, `max(a, b)`, `and(a, b)`, `or(a, b)`, `select(c, a, b)`; prints
-// and reads back to the same pointer. expr_read advances *s past the expression; NULL on a syntax
+// and reads back to the same pointer. Also reads `cdiv(a, b)`, which is expr_cdiv. expr_read advances *s past the expression; NULL on a syntax
 // error, with *err set to a static text.
 void expr_print(const Expr *e, Buf *out);
 const Expr *expr_read(ExprPool *p, const char **s, const char **err);

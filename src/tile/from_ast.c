@@ -57,6 +57,50 @@ static void tensor_dims(Resolve *r, const AstNode *p, int param)
     }
 }
 
+// The type of a value of `with` can hold it, by what is known of sizes or by a rule of the launch.
+static void check_with_range(Resolve *r, const Expr *e, DType type, const char *name, Loc loc)
+{
+    static const i64 low[DT_COUNT] = {[DT_S32] = INT32_MIN, [DT_S64] = INT64_MIN};
+    static const i64 high[DT_COUNT] = {[DT_S32] = INT32_MAX, [DT_U32] = UINT32_MAX,
+                                       [DT_S64] = INT64_MAX, [DT_U64] = INT64_MAX};
+    i64 lo, hi, n;
+    expr_range(r->x, e, &lo, &hi);
+    if (expr_is_const(e, &n) && (n < low[type] || n > high[type])) {
+        resolve_error(r, loc, NULL, "%lld does not fit in %s", (long long)n, dtype_name[type]);
+        return;
+    }
+    const Expr *above = expr_bin(r->x, EX_LE, expr_const(r->x, low[type]), e);
+    const Expr *below = expr_bin(r->x, EX_LE, e, expr_const(r->x, high[type]));
+    const char *text = arena_printf(r->arena, "%s fits in %s", name, dtype_name[type]);
+    PlanCheck c = {NULL, text, loc};
+    if (lo < low[type]) {
+        c.cond = above;
+        vec_push(r->arena, &r->plan->checks, c);
+    }
+    if (hi > high[type]) {
+        c.cond = below;
+        vec_push(r->arena, &r->plan->checks, c);
+    }
+}
+
+// A scalar that the launch computes: its name stands for the expression.
+static void with_param(Resolve *r, const AstNode *p, const ContractWith *w)
+{
+    DType type = p->type->dtype >= 0 ? (DType)p->type->dtype : DT_F32;
+    Value v = value_none();
+    if (dtype_is_float(type) || type == DT_BOOL || dtype_bytes[type] < 4) {
+        resolve_error(r, w->param.loc, "declare it `int`",
+                      "'%s' is %s; the launch computes integers of 4 or 8 bytes", p->name,
+                      dtype_name[type]);
+    } else {
+        const Expr *e = contract_value(r->contract, r->file, r->x, r->arena, r->diag, r->plan,
+                                       &w->value);
+        if (e) check_with_range(r, e, type, p->name, w->value.loc);
+        if (e) v = value_index(r, e, type);
+    }
+    scope_add(r, p->name, p->loc, v);
+}
+
 // Integers are symbols of the plan, f32 values scalars of every kernel.
 static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index)
 {
@@ -103,6 +147,18 @@ static void tensor_param(Resolve *r, const AstNode *p, PlanParam *out)
     if (p->storage == STOR_NONE && !(p->flags & AST_F_REF)) map_put(r->const_params, out->name, r);
 }
 
+static bool is_stream(const AstNode *p)
+{
+    return p->type->name && !strcmp(p->type->name, "stream") && !(p->type->flags & AST_F_SPANNED);
+}
+
+// What the caller does not pass; the launch makes it.
+static bool is_made(const Resolve *r, const AstNode *p)
+{
+    return p->name && !is_stream(p) &&
+           (contract_with(r->contract, p->name) || contract_workspace(r->contract, p->name));
+}
+
 // Gives every parameter its place in the plan and its name; extents come afterwards, because a
 // dimension may name a scalar that is declared behind it.
 static void declare_params(Resolve *r, const AstNode *fn)
@@ -110,12 +166,12 @@ static void declare_params(Resolve *r, const AstNode *fn)
     for (int i = 0; i < fn->list.n; i++) {
         const AstNode *p = fn->list.at[i];
         if (p->kind != AST_PARAM || !p->type) continue;
-        if (p->type->name && !strcmp(p->type->name, "stream") &&
-            !(p->type->flags & AST_F_SPANNED)) {
+        if (is_stream(p)) {
             if (p->name)
                 scope_add(r, p->name, p->loc, (Value){.kind = VAL_OTHER, .what = "a stream"});
             continue;
         }
+        if (is_made(r, p)) continue;
         PlanParam out = {.loc = p->loc};
         out.name = p->name ? p->name : intern_printf(r->m->names, "arg%d", r->plan->params.n);
         bool known = p->type->dtype >= 0;
@@ -137,8 +193,7 @@ static void declare_tensors(Resolve *r, const AstNode *fn)
         for (int i = 0; i < fn->list.n; i++) {
             const AstNode *p = fn->list.at[i];
             if (p->kind != AST_PARAM || !p->type || param >= r->plan->params.n) continue;
-            bool stream = p->type->name && !strcmp(p->type->name, "stream");
-            if (stream && !(p->type->flags & AST_F_SPANNED)) continue;
+            if (is_stream(p) || is_made(r, p)) continue;
             if (r->plan->params.at[param].kind == PLAN_TENSOR) {
                 if (pass == 0)
                     bind_names(r, p, param);
@@ -148,9 +203,98 @@ static void declare_tensors(Resolve *r, const AstNode *fn)
             param++;
         }
     }
+}
+
+// ---- parameters that the launch makes -----------------------------------------------------------
+
+// The extent as written is the one that the host function makes; a name that means nothing yet
+// becomes a name for it.
+static void workspace_dim(Resolve *r, const AstNode *e, const Expr *dim)
+{
+    i64 want, got;
+    if (e->kind == AST_ANYDIM && !(e->flags & AST_F_UNBOUNDED)) return;
+    if (e->kind == AST_NAME && !scope_find(r, e->name)) {
+        scope_add(r, e->name, e->loc, value_index(r, dim, DT_S32));
+        return;
+    }
+    const Expr *x = resolve_index(r, e, "a dimension");
+    if (!x || x == dim) return;
+    const char *hint = "write ? where the extent need not be said";
+    if (expr_is_const(x, &got) && expr_is_const(dim, &want))
+        resolve_error(r, e->loc, hint, "the host function makes an extent of %lld here, not %lld",
+                      (long long)want, (long long)got);
+    else
+        resolve_error(r, e->loc, hint, "the host function makes an extent of %s here",
+                      resolve_text(r, dim));
+}
+
+// The tensor and the step of the plan that fills it.
+static void workspace_param(Resolve *r, const AstNode *p, const ContractWorkspace *w)
+{
+    const AstNode *t = p->type;
+    const Expr **args = ARENA_ARRAY(r->arena, const Expr *, w->args.n + 1);
+    bool ok = true;
+    for (int i = 0; i < w->args.n; i++) {
+        args[i] = contract_value(r->contract, r->file, r->x, r->arena, r->diag, r->plan,
+                                 &w->args.at[i]);
+        ok = ok && args[i];
+    }
+    int k = !ok ? -1 : plan_add_workspace(r->arena, r->x, r->diag, r->plan, p->name,
+                                          w->function.name, args, w->args.n, w->function.loc);
+    if (k < 0) {
+        scope_add(r, p->name, p->loc, value_none());
+        return;
+    }
+    PlanParam *out = &r->plan->params.at[k];
+    out->loc = p->loc;
+    if (p->storage != STOR_GLOBAL)
+        resolve_error(r, p->loc, "declare it `global`", "the workspace '%s' is not global", p->name);
+    if (t->dtype != (int)out->type || t->list.n != out->rank ||
+        t->flags & (AST_F_RANK_ONLY | AST_F_AUTO_DIMS)) {
+        resolve_error(r, t->loc, NULL, "%s makes a tensor of %s with %d dimension%s",
+                      w->function.name, dtype_name[out->type], out->rank,
+                      out->rank == 1 ? "" : "s");
+        return;
+    }
+    for (int d = 0; d < out->rank; d++) workspace_dim(r, t->list.at[d], out->dim[d]);
+}
+
+// Both kinds of entries name parameters of the right kind. Errors point into the contract.
+static const AstNode *made_param(Resolve *r, const AstNode *fn, const ContractName *n,
+                                 const char *key, bool tensor)
+{
+    for (int i = 0; i < fn->list.n; i++) {
+        const AstNode *p = fn->list.at[i];
+        if (p->kind != AST_PARAM || !p->type || !p->name || p->name != n->name) continue;
+        if (!is_stream(p) && tensor == !!(p->type->flags & AST_F_SPANNED)) return p;
+        resolve_error(r, n->loc, NULL, "'%s' is no %s, which `%s` makes", n->name,
+                      tensor ? "tensor" : "integer scalar", key);
+        return NULL;
+    }
+    resolve_error(r, n->loc, NULL, "the function has no parameter '%s'", n->name);
+    return NULL;
+}
+
+// Scalars first: the arguments of workspaces and their dimensions may name them.
+static void declare_made(Resolve *r, const AstNode *fn)
+{
+    const Contract *c = r->contract;
+    for (int i = 0; c && i < c->with.n; i++) {
+        const AstNode *p = made_param(r, fn, &c->with.at[i].param, "with", false);
+        if (p) with_param(r, p, &c->with.at[i]);
+    }
+    for (int i = 0; c && i < c->workspaces.n; i++) {
+        const AstNode *p = made_param(r, fn, &c->workspaces.at[i].param, "workspace", true);
+        if (p) workspace_param(r, p, &c->workspaces.at[i]);
+    }
+}
+
+// All tensors become buffers, which kernels take over.
+static void add_buffers(Resolve *r)
+{
     for (int i = 0; i < r->plan->params.n; i++) {
         const PlanParam *p = &r->plan->params.at[i];
-        if (p->kind != PLAN_TENSOR) continue;
+        if (p->kind == PLAN_SCALAR) continue;
         TileBuffer b = {.name = p->name,
                         .kind = TB_GLOBAL,
                         .type = p->type,
@@ -505,6 +649,14 @@ void resolve_parallel(Resolve *r, const AstNode *s)
 
 // ---- functions ---------------------------------------------------------------------------------
 
+// A device has at least one of each, and no size below depends on more than 31 bits of it.
+static void know_device(Resolve *r)
+{
+#define X(id, text) expr_set_range(r->x, intern(r->m->names, text), 1, INT32_MAX);
+    PLAN_DEVICE_PROPS(X)
+#undef X
+}
+
 // One walk over a function; its result goes to r->m.
 static void walk(Resolve *r, const AstNode *fn)
 {
@@ -524,8 +676,11 @@ static void walk(Resolve *r, const AstNode *fn)
     r->const_params = map_new(r->arena);
     if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))
         resolve_unsupported(r, fn->type->loc, "functions that return a value");
+    know_device(r);
     declare_params(r, fn);
     declare_tensors(r, fn);
+    declare_made(r, fn);
+    add_buffers(r);
     const AstNode *body = fn->body;
     for (int i = 0; body && i < body->list.n; i++) resolve_stmt(r, body->list.at[i]);
     scope_pop(r, 0);
@@ -533,7 +688,8 @@ static void walk(Resolve *r, const AstNode *fn)
 }
 
 // The first walk works on a module, a pool and messages of its own.
-static Map *find_shapes(const TileModule *m, const AstFile *f, const AstNode *fn)
+static Map *find_shapes(const TileModule *m, const AstFile *f, const Contract *c,
+                        const AstNode *fn)
 {
     TileModule scratch = {.arena = m->arena,
                           .names = m->names,
@@ -544,6 +700,7 @@ static Map *find_shapes(const TileModule *m, const AstFile *f, const AstNode *fn
                  .x = scratch.exprs,
                  .diag = scratch.diag,
                  .file = f,
+                 .contract = c,
                  .first_walk = true,
                  .acc_shapes = map_new(m->arena),
                  .used = map_new(m->arena)};
@@ -577,7 +734,7 @@ static void no_function(TileModule *m, const AstFile *f, const char *entry)
     buf_free(&b);
 }
 
-bool tile_from_ast(TileModule *m, const AstFile *f, const char *entry)
+bool tile_from_ast(TileModule *m, const AstFile *f, const Contract *c, const char *entry)
 {
     int before = diag_errors(m->diag), found = 0;
     Map *used = map_new(m->arena);
@@ -590,12 +747,13 @@ bool tile_from_ast(TileModule *m, const AstFile *f, const char *entry)
             diag_error(m->diag, fn->loc, NULL, "a second function '%s'", fn->name);
             continue;
         }
-        Map *shapes = find_shapes(m, f, fn);
+        Map *shapes = find_shapes(m, f, c, fn);
         Resolve r = {.m = m,
                      .arena = m->arena,
                      .x = m->exprs,
                      .diag = m->diag,
                      .file = f,
+                     .contract = c,
                      .acc_shapes = shapes,
                      .used = used};
         walk(&r, fn);

@@ -8,11 +8,12 @@
 #ifndef BATON_TILE_FROM_AST_H
 #define BATON_TILE_FROM_AST_H
 
-#include "../ast/ast.h"
+#include "../contract.h"
 #include "tile.h"
 
-// `m` needs its arena, names, exprs and diag. entry NULL: all functions of the file.
-bool tile_from_ast(TileModule *m, const AstFile *f, const char *entry);
+// `m` needs its arena, names, exprs and diag. entry NULL: all functions of the file. The contract,
+// or NULL, says which parameters the launch makes; these are no arguments of the plan.
+bool tile_from_ast(TileModule *m, const AstFile *f, const Contract *c, const char *entry);
 
 // ---- infer.c: gives every fragment its register layout, and checks that shared operands of matrix
 // products have a swizzled layout. Errors go to m->diag; true when there is none.

@@ -105,6 +105,7 @@ typedef struct {                // kept per shared buffer, for messages
 typedef struct LoopPath { // the loop around a statement
     int end;                  // the variable that it counts up to, -1: none
     const AstNode *condition; // of a while
+    const AstNode *node;      // the statement
     int control, roles;       // around its body
     bool tail;                // nothing of the kernel stands behind it
 } LoopPath;
@@ -116,6 +117,7 @@ struct Resolve {
     ExprPool *x;
     Diag *diag;
     const AstFile *file;
+    const Contract *contract; // or NULL
     TileFn *fn;
     Plan *plan;
     TileKernel *k; // on the host level one that only has the parameters' buffers
@@ -123,7 +125,9 @@ struct Resolve {
     TileBlock *at;                  // where operations go; NULL on the host level
     VEC(const AstNode *) frag_node; // declaration of each fragment of the kernel
     bool first_walk;
-    Map *acc_shapes; // declaring AstNode -> AccShape
+    // What the first walk found: declaring AstNode -> AccShape, and loop -> TileLevel + 1 that its
+    // end was found to depend on inside it.
+    Map *acc_shapes;
 
     Map *names;            // interned name -> Symbol, innermost
     VEC(Symbol *) symbols; // all visible, outermost first
@@ -246,7 +250,8 @@ void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc); // s++ or s-
 void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
 void resolve_block_then(Resolve *r, const AstNode *block, const AstNode *const *rest, int nrest,
                         bool round);
-void resolve_loop_body(Resolve *r, const AstNode *body, int end, const AstNode *condition);
+void resolve_loop_body(Resolve *r, const AstNode *loop, int end);
+int resolve_loop_level(const Resolve *r, const AstNode *loop); // as the first walk found it
 int resolve_loop_end(Resolve *r, const Expr *value, Loc loc);
 bool resolve_breaks(const AstNode *body); // the loop with this body can be left early
 void resolve_while(Resolve *r, const AstNode *s);

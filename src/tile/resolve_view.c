@@ -75,6 +75,11 @@ void view_used(Resolve *r, const TileView *v, bool write, Loc loc)
     if (write && p->loc.line && !p->out && map_get(r->const_params, p->name))
         resolve_error(r, loc, "declare it `global`, or with `&`",
                       "'%s' is passed by value; the kernel cannot write to it", p->name);
+    if (write && p->kind == PLAN_WORKSPACE) {
+        resolve_error(r, loc, NULL, "the host fills the workspace '%s'; kernels only read it",
+                      p->name);
+        return;
+    }
     if (write)
         p->out = true;
     else

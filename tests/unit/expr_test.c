@@ -220,7 +220,7 @@ static void refusals(Test *t)
         {"", "an expression must start here: number, name, %register, $variable or ("},
         {"1 +", "an expression must start here: number, name, %register, $variable or ("},
         {"(1", "missing )"},
-        {"foo(1, 2)", "unknown function; there are min, max, and, or, select"},
+        {"foo(1, 2)", "unknown function; there are min, max, and, or, select, cdiv"},
         {"min(1)", "too few arguments of a function"},
         {"min(1, 2, 3)", "missing ) after the arguments of a function"},
         {"9223372036854775808", "number does not fit 64 bits"},
