@@ -189,18 +189,18 @@ static void print_form(Ptx *x, const ThreadOp *op)
 
 static void print_block(Ptx *x, const ThreadBlock *b);
 
-// The test stands at both ends, so that an iteration has one branch.
-// A loop. `bra.uni` says that no warp splits here: bounds are equal in all lanes (the checker's
-// law).
+// A loop. The test stands at both ends, so that an iteration has one branch. `bra.uni` says that no
+// warp splits here: bounds are equal in all lanes but in a loop `lanes`.
 static void print_for(Ptx *x, const ThreadOp *op)
 {
     int label = x->labels++, loop = x->loops++;
+    const char *branch = op->flags & OPF_LANES ? "bra" : "bra.uni";
     PtxText k = ptx_element(x, &op->opnd[0], 0);
     PtxText lo = ptx_operand(x, &op->opnd[1], TT_S32), hi = ptx_operand(x, &op->opnd[2], TT_S32);
     ptx_line(x, NULL, "mov.b32 %s, %s;", k.s, lo.s);
     // A loop whose bounds are empty at entry runs no round.
     ptx_line(x, NULL, "setp.ge.s32 %%$loop%d, %s, %s;", loop, k.s, hi.s);
-    ptx_line(x, NULL, "@%%$loop%d bra.uni $end%d;", loop, label);
+    ptx_line(x, NULL, "@%%$loop%d %s $end%d;", loop, branch, label);
     buf_printf(x->out, "$for%d:\n", label);
     // Unrolling is a decision of the program (unroll regions); the assembler's own would cost a
     // role with few registers its loop, in spills.
@@ -208,7 +208,7 @@ static void print_for(Ptx *x, const ThreadOp *op)
     print_block(x, &op->body);
     ptx_line(x, NULL, "add.s32 %s, %s, %lld;", k.s, k.s, (long long)op->opnd[3].base);
     ptx_line(x, NULL, "setp.lt.s32 %%$loop%d, %s, %s;", loop, k.s, hi.s);
-    ptx_line(x, NULL, "@%%$loop%d bra.uni $for%d;", loop, label);
+    ptx_line(x, NULL, "@%%$loop%d %s $for%d;", loop, branch, label);
     buf_printf(x->out, "$end%d:\n", label);
 }
 

@@ -88,6 +88,64 @@ EmuResult emu_op_endif(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// Lanes of a loop `lanes` whose counter is below their own bound.
+static u32 running(EmuWarp *w, const EmuOp *op, const EmuOpnd *counter, u32 mask)
+{
+    const u32 *at = emu_reg(w, counter), *end = emu_reg(w, &op->o[2]);
+    u32 left = 0;
+    for (u32 rest = mask; rest; rest &= rest - 1) {
+        int i = emu_first_lane(rest);
+        if ((i32)at[i] < (i32)end[i]) left |= 1u << i;
+    }
+    return left;
+}
+
+static void write_counters(EmuWarp *w, const EmuOp *op, u32 mask, const u32 *value)
+{
+    u32 *r = emu_reg(w, &op->o[0]);
+    if (w->cta->run->hazards) emu_write_regs(w, op, &op->o[0], mask);
+    for (int i = 0; i < EMU_LANES; i++)
+        if (mask >> i & 1) r[i] = value[i];
+}
+
+// A loop whose lanes run different numbers of rounds: the warp goes on while any lane does.
+static EmuResult lanes_enter(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    write_counters(w, op, mask, emu_reg(w, &op->o[1]));
+    u32 left = running(w, op, &op->o[0], mask);
+    if (!left) {
+        w->pc = op->target;
+        return RUN_NEXT;
+    }
+    w->saved[w->depth++] = w->mask;
+    w->mask = left;
+    w->loop_op[w->loops] = op;
+    w->loop_iter[w->loops++] = 0;
+    return RUN_NEXT;
+}
+
+static EmuResult lanes_next(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    u32 next[EMU_LANES], left = 0;
+    const u32 *at = emu_reg(w, &op->o[0]);
+    for (int i = 0; i < EMU_LANES; i++) {
+        i64 n = (i64)(i32)at[i] + op->o[3].imm; // a lane whose counter would wrap leaves
+        next[i] = (u32)n;
+        if (mask >> i & 1 && n <= INT32_MAX) left |= 1u << i;
+    }
+    write_counters(w, op, mask, next);
+    left = running(w, op, &op->o[0], left);
+    if (left) {
+        w->mask = left;
+        w->loop_iter[w->loops - 1]++;
+        w->pc = op->target;
+        return RUN_NEXT;
+    }
+    w->loops--;
+    w->mask = w->saved[--w->depth] & w->alive;
+    return RUN_NEXT;
+}
+
 // The first lane's value; a loop whose lanes disagree about the bound is reported, then follows
 // that.
 static u32 uniform(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask)
@@ -124,6 +182,7 @@ EmuResult emu_op_FOR(EmuWarp *w, const EmuOp *op, u32 mask)
         emu_read_regs(w, op, &op->o[1], mask, true);
         emu_read_regs(w, op, &op->o[2], mask, true);
     }
+    if (op->flags & OPF_LANES) return lanes_enter(w, op, mask);
     u32 low = uniform(w, op, &op->o[1], mask);
     set_counter(w, op, mask, low);
     if ((i32)low >= (i32)uniform(w, op, &op->o[2], mask)) {
@@ -137,11 +196,12 @@ EmuResult emu_op_FOR(EmuWarp *w, const EmuOp *op, u32 mask)
 
 EmuResult emu_op_next(EmuWarp *w, const EmuOp *op, u32 mask)
 {
+    if (mask && w->cta->run->hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        emu_read_regs(w, op, &op->o[2], mask, true);
+    }
+    if (op->flags & OPF_LANES) return lanes_next(w, op, mask);
     if (mask) {
-        if (w->cta->run->hazards) {
-            emu_read_regs(w, op, &op->o[0], mask, true);
-            emu_read_regs(w, op, &op->o[2], mask, true);
-        }
         // In 64 bits: a counter near INT32_MAX ends the loop instead of wrapping.
         i64 next = (i64)(i32)emu_reg(w, &op->o[0])[emu_first_lane(mask)] + op->o[3].imm;
         bool more = next <= INT32_MAX && next < (i32)uniform(w, op, &op->o[2], mask);

@@ -325,6 +325,18 @@ static bool sets_scalar(const Lower *l, const TileBlock *b, const Expr *var)
     return false;
 }
 
+// The lanes of a warp agree on an integer: it depends on nothing below the warpgroup and the warp.
+static bool index_same_in_warp(const Lower *l, const Expr *e)
+{
+    const ApplyState *a = &l->apply;
+    for (int i = 0; i < l->par_vars[LEVEL_THREAD].n; i++)
+        if (expr_uses(e, l->par_vars[LEVEL_THREAD].at[i])) return false;
+    for (int i = 0; i < l->k->scalars.n; i++)
+        if (!l->scalar_uniform[i] && expr_uses(e, l->k->scalars.at[i].name)) return false;
+    if (a->op && expr_uses(e, a->op->var)) return false;
+    return !a->op || !a->op->var2 || !expr_uses(e, a->op->var2);
+}
+
 // A serial loop. Order matters: the barrier analysis first (it assumes the state at entry), then
 // pending zero fills and products, since the body may run any number of times, and only then the
 // bounds, which are read before the first round.
@@ -339,6 +351,7 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     i64 step = 1, first, last, unused;
     if (op->step && !expr_is_const(op->step, &step)) BUG("loop step is not constant");
     bool divergent = lower_thread_dependent(l, op->lo) || lower_thread_dependent(l, op->hi);
+    bool lanes = divergent && (!index_same_in_warp(l, op->lo) || !index_same_in_warp(l, op->hi));
     sync_loop(l, op);
     SyncState entry = l->sync;
     lower_flush_zeros(l);
@@ -357,14 +370,17 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     }
     ThreadBlock *saved;
     int mark = l->cache.n;
-    thread_open_for(&l->b, reg, from, to, step, &saved);
+    ThreadOp *made = thread_open_for(&l->b, reg, from, to, step, &saved);
+    if (lanes) made->flags |= OPF_LANES;
     l->uniform_depth += divergent;
+    l->lane_depth += lanes;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
     product_flush(l);
     sync_join(l);
     sync_leave(l, &entry);
     l->uniform_depth -= divergent;
+    l->lane_depth -= lanes;
     lower_close(l, saved, mark);
     sync_merge(&l->sync, &entry);
     l->depth--;
@@ -413,16 +429,13 @@ static void product_flush_new(Lower *l, int before)
     if (l->inflight.n > before) product_flush(l);
 }
 
-// The lanes of a warp agree on it: it depends on nothing below the warpgroup and the warp.
+// The same for any value.
 static bool same_in_warp(const Lower *l, const TExpr *e)
 {
     if (!e) return true;
     if (e->kind == TX_FRAG || (e->kind == TX_SCALAR && !l->scalar_uniform[e->scalar])) return false;
     if (e->kind == TX_ELEM) return !lower_value_thread_dependent(l, e);
-    for (int i = 0; e->kind == TX_INDEX && i < l->par_vars[LEVEL_THREAD].n; i++)
-        if (expr_uses(e->index, l->par_vars[LEVEL_THREAD].at[i])) return false;
-    for (int i = 0; e->kind == TX_INDEX && i < l->k->scalars.n; i++)
-        if (!l->scalar_uniform[i] && expr_uses(e->index, l->k->scalars.at[i].name)) return false;
+    if (e->kind == TX_INDEX && !index_same_in_warp(l, e->index)) return false;
     return same_in_warp(l, e->a) && same_in_warp(l, e->b) && same_in_warp(l, e->c);
 }
 

@@ -556,7 +556,10 @@ static void check_for(Checker *c)
         !check_integer(c, &op->opnd[3], "the step", 1, INT32_MAX))
         return;
     if (op->imm != op->opnd[0].reg) BROKEN(c, "two loop registers");
+    bool differs = op->flags & OPF_LANES;
+    c->lane_if += differs;
     check_block(c, &op->body);
+    c->lane_if -= differs;
 }
 
 // A variable is bound while trips[] is not 0, hence no region of 0 trips. Copies saturate: nested
@@ -661,7 +664,7 @@ static void check_op(Checker *c, const ThreadOp *op)
     if (is_collective(op->op) && (c->lane_if || guarded))
         rule(c, op->loc, "all lanes must come here: take it out, or mark the if `uniform`",
              "a collective operation under %s",
-             guarded ? "a guard" : "an if that differs between lanes");
+             guarded ? "a guard" : "an if or for that differs between lanes");
 }
 
 // Neighbouring roles divide the warps among them.

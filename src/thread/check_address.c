@@ -730,6 +730,25 @@ static void run_if(Checker *c, const ThreadOp *op, u32 active)
     if (unsure) forget(c, &op->other, active);
 }
 
+// Each lane leaves when its counter reaches its bound; where that is unknown it goes on.
+static void run_lanes(Checker *c, const ThreadOp *op, u32 active, Lanes lo, Lanes hi)
+{
+    forget(c, &op->body, active); // lanes that leave early keep what they had
+    u32 left = active;
+    for (int trip = 0; trip < LOOP_TRIPS && left; trip++) {
+        Lanes now = {.known = lo.known, .guess = lo.guess | hi.guess};
+        for (int i = 0; i < LANES; i++) {
+            i64 k = (i32)lo.v[i] + (i64)op->opnd[3].base * trip;
+            bool known = lo.known >> i & 1 && hi.known >> i & 1;
+            now.v[i] = (u32)k;
+            if (k > INT32_MAX || (known && k >= (i32)hi.v[i])) left &= ~(1u << i);
+        }
+        store(c, &op->opnd[0], 0, &now, active, 0);
+        if (left) run_block(c, &op->body, left);
+    }
+    forget(c, &op->body, active);
+}
+
 // Bounds are equal in all lanes, so one lane's will do. Unknown bounds run the body as a guess,
 // from 1: 0 would hide factors.
 static void run_for(Checker *c, const ThreadOp *op, u32 active)
@@ -737,6 +756,10 @@ static void run_for(Checker *c, const ThreadOp *op, u32 active)
     Lanes lo, hi;
     lo = *fetch(c, &op->opnd[1], RC_B32, &lo);
     hi = *fetch(c, &op->opnd[2], RC_B32, &hi);
+    if (op->flags & OPF_LANES) {
+        run_lanes(c, op, active, lo, hi);
+        return;
+    }
     int lane = __builtin_ctz(active);
     bool known = lo.known >> lane & 1;
     if (!known) set_all(&lo, 1, true);

@@ -112,6 +112,7 @@ const ThreadFlag thread_flag[] = {
     {OP_TMA_LOAD, "evict_last", OPF_EVICT_LAST},
     {OP_CVT, "rzi", OPF_RZI},
     {OP_IF, "uniform", OPF_UNIFORM},
+    {OP_FOR, "lanes", OPF_LANES},
 };
 const int thread_flags_n = COUNT(thread_flag);
 

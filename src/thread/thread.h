@@ -190,6 +190,8 @@ enum {
     OPF_EVICT_LAST = 2,
     OPF_RZI = 1,           // cvt to integer toward zero (else nearest even where it rounds)
     OPF_UNIFORM = 1,       // if: the predicate is equal in all lanes of each warp
+    OPF_LANES = 1,         // for: bounds may differ between lanes; each leaves after its own last
+                           // round
 };
 // Source lane: own XOR x, x itself, own - x, own + x.
 typedef enum { SHFL_BFLY, SHFL_IDX, SHFL_UP, SHFL_DOWN } ShflMode;

@@ -53,17 +53,34 @@ static bool ends_path(const AstNode *n)
 // ---- the end of a round
 // --------------------------------------------------------------------------
 
+int resolve_loop_level(const Resolve *r, const AstNode *loop)
+{
+    intptr_t level = (intptr_t)map_get(r->acc_shapes, loop);
+    return level ? (int)level - 1 : LEVEL_BLOCK;
+}
+
+// Inside a loop it turned out that threads of `level` leave it at different times. That holds from
+// its head on, so the first walk over the function finds it and the second one enters the loop so.
+static bool loop_ends_by(Resolve *r, const LoopPath *loop, int level, Loc loc, const char *what)
+{
+    if (level <= loop->control) return true;
+    intptr_t old = (intptr_t)map_get(r->acc_shapes, loop->node);
+    map_put(r->acc_shapes, loop->node, (void *)MAX(old, (intptr_t)level + 1));
+    if (r->first_walk) return true;
+    resolve_unsupported(r, loc, "%s that depends on the '%s' index by way of loops around it", what,
+                        tile_level_name[level]);
+    return false;
+}
+
 // more = condition ? as many rounds as there are : none
 static void set_more(Resolve *r, const LoopPath *loop)
 {
     const Expr *index;
     const TExpr *c = resolve_condition(r, loop->condition, &index);
     if (!c) return;
-    if (resolve_tree_level(r, c) >= LEVEL_THREAD) {
-        resolve_unsupported(r, loop->condition->loc,
-                            "a while whose condition depends on the thread");
+    if (loop->node && !loop_ends_by(r, loop, MAX(resolve_tree_level(r, c), r->control),
+                                    loop->condition->loc, "the condition of a while"))
         return;
-    }
     i64 known;
     bool constant = index && expr_is_const(index, &known);
     TileBlock *saved = r->at;
@@ -92,10 +109,18 @@ static bool leave_allowed(Resolve *r, const AstNode *s, const char *what)
         resolve_error(r, s->loc, NULL, "%s outside of a loop", what);
         return false;
     }
-    if (r->control == r->loop->control && r->roles == r->loop->roles) return true;
-    resolve_unsupported(r, s->loc, "%s under a condition that depends on the '%s' index", what,
-                        tile_level_name[MAX(r->control, LEVEL_GROUP4)]);
-    return false;
+    if (r->roles != r->loop->roles) {
+        resolve_unsupported(r, s->loc, "%s out of inthreads", what);
+        return false;
+    }
+    return s->kind == AST_CONTINUE || loop_ends_by(r, r->loop, r->control, s->loc, what);
+}
+
+// A foreach over more than one variable is that many loops.
+static bool several_loops(const AstNode *loop)
+{
+    if (loop->kind != AST_FOREACH || loop->list.n != 1) return loop->kind == AST_FOREACH;
+    return loop->list.at[0]->kind == AST_WITHIN && loop->list.at[0]->list.n > 1;
 }
 
 static void leave(Resolve *r, const AstNode *s)
@@ -112,9 +137,8 @@ static void leave(Resolve *r, const AstNode *s)
         return;
     }
     if (!leave_allowed(r, s, yield ? "yield in a loop" : "break")) return;
-    if (r->loop->end < 0) {
-        resolve_unsupported(r, s->loc, "%s in a foreach with several variables",
-                            yield ? "yield" : "break");
+    if (yield && several_loops(r->loop->node)) {
+        resolve_unsupported(r, s->loc, "yield in a foreach with several variables");
         return;
     }
     Value n = value_index(r, expr_const(r->x, INT32_MIN), DT_S32);
@@ -178,18 +202,19 @@ void resolve_block(Resolve *r, const AstNode *block)
     if (block) resolve_block_then(r, block, NULL, 0, false);
 }
 
-// The body of a loop. `end`: the variable that it counts up to, or -1. `condition`: of a while.
-void resolve_loop_body(Resolve *r, const AstNode *body, int end, const AstNode *condition)
+// The body of a loop. `end`: the variable that it counts up to, or -1.
+void resolve_loop_body(Resolve *r, const AstNode *node, int end)
 {
     LoopPath *outer = r->loop, loop = {.end = end,
-                                       .condition = condition,
+                                       .condition = node->kind == AST_WHILE ? node->cond : NULL,
+                                       .node = node,
                                        .control = r->control,
                                        .roles = r->roles,
                                        .tail = r->tail && (!outer || outer->tail)};
     bool tail = r->tail;
     r->loop = &loop;
     r->tail = false;
-    resolve_block_then(r, body, NULL, 0, true);
+    resolve_block_then(r, node->body, NULL, 0, true);
     r->loop = outer;
     r->tail = tail;
 }
@@ -224,7 +249,8 @@ void resolve_while(Resolve *r, const AstNode *s)
     set_more(r, &entry);
     if (diag_errors(r->diag) != errors) return;
     const Expr *more = expr_var(r->x, r->k->scalars.at[end].name);
-    Control outer = resolve_enter_control(r, resolve_expr_level(r, more), s->loc);
+    int level = MAX(resolve_expr_level(r, more), resolve_loop_level(r, s));
+    Control outer = resolve_enter_control(r, level, s->loc);
     TileBlock *saved = r->at;
     TileOp *o = resolve_emit(r, TOP_FOR, s->loc);
     o->var = resolve_var(r, intern(r->m->names, "round"));
@@ -235,7 +261,7 @@ void resolve_while(Resolve *r, const AstNode *s)
     r->at = &o->body;
     r->loop_depth++;
     r->guards++;
-    resolve_loop_body(r, s->body, end, s->cond);
+    resolve_loop_body(r, s, end);
     r->loop_depth--;
     r->at = saved;
     resolve_leave_control(r, outer);

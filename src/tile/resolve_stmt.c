@@ -494,7 +494,15 @@ void resolve_leave_control(Resolve *r, Control c)
 static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
                       const Expr *hi, const Expr *step)
 {
-    resolve_enter_control(r, MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi)), at->loc);
+    int level = MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi));
+    resolve_enter_control(r, MAX(level, resolve_loop_level(r, at)), at->loc);
+    // A start of a thread's own is added behind: the counter is one for all that are in a round.
+    const Expr *start = NULL;
+    if (resolve_expr_level(r, lo) >= LEVEL_WARP) {
+        start = lo;
+        hi = resolve_freeze(r, expr_bin(r->x, EX_SUB, hi, lo), "rounds", loc);
+        lo = expr_const(r->x, 0);
+    }
     if (r->loop_end >= 0) {
         Value n = value_index(r, hi, DT_S32);
         resolve_set(r, r->loop_end, value_tree(r, &n, loc), loc);
@@ -512,21 +520,14 @@ static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, 
     most = MIN(most, (i64)INT32_MAX);
     if (most > least) expr_set_range(r->x, o->var, least, most - 1);
     Value v = value_index(r, expr_var(r->x, o->var), DT_S32);
-    v.bound = hi;
+    v.bound = start ? expr_add(r->x, start, hi) : hi;
+    if (start) v.index = expr_add(r->x, start, v.index);
     scope_add(r, name, loc, v);
     r->at = &o->body;
 }
 
-// A loop is one for all threads of a warp.
-static bool check_uniform(Resolve *r, const Expr *e, Loc loc)
-{
-    if (!e || resolve_expr_level(r, e) < LEVEL_THREAD) return e != NULL;
-    resolve_unsupported(r, loc, "a loop whose bounds depend on the thread");
-    return false;
-}
-
 // names in bounds: one loop per name, the first outermost.
-static bool open_within(Resolve *r, const AstNode *s, const AstNode *w)
+static bool open_within(Resolve *r, const AstNode *s, const AstNode *w, int end)
 {
     Value v = resolve_expr(r, w->value);
     if (v.kind == VAL_NONE) return false;
@@ -546,7 +547,7 @@ static bool open_within(Resolve *r, const AstNode *s, const AstNode *w)
     Value tuple = {.kind = VAL_LIST, .n = v.n};
     for (int i = 0; i < v.n; i++) {
         const Expr *hi = resolve_freeze(r, v.item[i].index, "bound", w->loc);
-        if (!check_uniform(r, hi, w->loc)) return false;
+        r->loop_end = i == v.n - 1 ? end : -1;
         open_loop(r, s, w->list.at[i]->name, w->list.at[i]->loc, expr_const(r->x, 0), hi,
                   expr_const(r->x, 1));
         const Symbol *var = scope_find(r, w->list.at[i]->name);
@@ -558,7 +559,7 @@ static bool open_within(Resolve *r, const AstNode *s, const AstNode *w)
 }
 
 // A variable of `with`, iterated over its bound, or over a part: lo and hi are offsets to the ends.
-static bool open_range(Resolve *r, const AstNode *s, const AstNode *g)
+static bool open_range(Resolve *r, const AstNode *s, const AstNode *g, int end)
 {
     Symbol *sym = scope_find(r, g->name);
     if (!sym || !sym->with_var) {
@@ -579,7 +580,7 @@ static bool open_range(Resolve *r, const AstNode *s, const AstNode *g)
     }
     const Expr *lo = resolve_freeze(r, part[0], "bound", g->loc);
     const Expr *hi = resolve_freeze(r, expr_add(r->x, sym->value.bound, part[1]), "bound", g->loc);
-    if (!check_uniform(r, lo, g->loc) || !check_uniform(r, hi, g->loc)) return false;
+    r->loop_end = end;
     open_loop(r, s, g->name, g->loc, lo, hi, part[2]);
     if (g->target) scope_add(r, g->target->name, g->target->loc, scope_find(r, g->name)->value);
     return true;
@@ -615,16 +616,16 @@ static void foreach_statement(Resolve *r, const AstNode *s)
     Control outer = {r->control, r->guards, r->control_loc};
     int mark = scope_push(r);
     r->loop_depth++;
-    bool ok = true, one = s->list.n == 1 && s->list.at[0]->list.n <= 1;
-    one = one || (s->list.n == 1 && s->list.at[0]->kind == AST_RANGE);
-    int end = one && resolve_breaks(s->body) ? resolve_loop_end(r, NULL, s->loc) : -1;
-    r->loop_end = end;
+    // A break leaves the loop of the last variable, as in nested loops.
+    bool ok = true;
+    int end = resolve_breaks(s->body) ? resolve_loop_end(r, NULL, s->loc) : -1;
     for (int i = 0; i < s->list.n && ok; i++) {
         const AstNode *item = s->list.at[i];
-        ok = item->kind == AST_WITHIN ? open_within(r, s, item)
-                                      : item->kind == AST_RANGE && open_range(r, s, item);
+        int last = i == s->list.n - 1 ? end : -1;
+        ok = item->kind == AST_WITHIN ? open_within(r, s, item, last)
+                                      : item->kind == AST_RANGE && open_range(r, s, item, last);
     }
-    if (ok) resolve_loop_body(r, s->body, end, NULL);
+    if (ok) resolve_loop_body(r, s, end);
     r->loop_depth--;
     scope_pop(r, mark);
     r->at = saved;
