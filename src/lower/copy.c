@@ -364,9 +364,9 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
     int last = v->dim[v->rank - 1];
     i64 width = c->cols * c->elem;
     *hint = "use dma.copy";
-    if (c->group) {
+    if (c->group && c->shared == &c->op->dst) {
         *hint = "load one tile for the whole block";
-        return "not supported yet: a TMA tile for each warpgroup";
+        return "not supported yet: a TMA load for each warpgroup";
     }
     if (t->rank > TMA_MAX_RANK || last != t->rank - 1)
         return arena_printf(a, "a TMA tile needs a tensor of rank 1 to 5 and keeps its last "
@@ -548,15 +548,26 @@ static void tma_load(Lower *l, const Copy *c)
     l->pending_phase[c->shared->buffer] = phase;
 }
 
+bool lower_store_runs_on(Lower *l, const TileOp *op)
+{
+    Copy c;
+    if (op->op != TOP_COPY || l->uniform_depth || lower_carrier(l, op) != CARRY_TMA) return false;
+    if (!l->own_buf[op->src.buffer] || l->role.hi - l->role.lo == l->tf->threads) return false;
+    return copy_shape(l, op, &c) && c.group;
+}
+
 // Waits here until the unit has read the tile (not until it is written): the tile may then be
-// overwritten, and the kernel's end waits for the rest. The block's barrier and the proxy fence
-// before it, which make all threads' stores visible to the unit, come from sync.c.
+// overwritten, and the kernel's end waits for the rest. The barrier and the proxy fence before it,
+// which make all threads' stores visible to the unit, come from sync.c, and so does the wait of a
+// store that runs on. A tile of each warpgroup is stored by the first thread of each.
 static void tma_store(Lower *l, const Copy *c)
 {
-    Leader leader = open_leader(l);
+    Leader leader = {.mark = l->cache.n};
+    Operand first = c->group ? sync_group_leader(l) : opd_reg(lower_elect(l), 0);
+    thread_open_if(&l->b, first, &leader.saved);
     tma_boxes(l, c, NULL);
     thread_emit0(&l->b, OP_BULK_COMMIT, 0);
-    thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
+    if (!lower_store_runs_on(l, c->op)) thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
     close_leader(l, &leader);
 }
 

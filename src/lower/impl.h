@@ -14,8 +14,8 @@ enum { LOWER_MAX_BUFFERS = 64 };
 
 // What happened to a shared buffer since the last barrier of the block (bits). BUF_PENDING: the TMA
 // unit is filling it and nobody has waited for that yet; a barrier does not end that, only a wait
-// on the load's mbarrier does.
-enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4 };
+// on the load's mbarrier does. BUF_STORING: the TMA unit may still be reading it for a store.
+enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4, BUF_STORING = 8 };
 // What threads may still owe each other at a place of the program. It only grows between barriers;
 // where control flow joins, the union of the branches holds (sync_merge).
 typedef struct {
@@ -116,6 +116,11 @@ struct Lower {
     VEC(MbarInit) mbars;
     EventState *events;        // per event
     bool event_buf[LOWER_MAX_BUFFERS]; // shared buffers that events hand over
+    // Shared buffers of which every warpgroup has a part that nobody else accesses: a barrier of the
+    // warpgroup is enough between accesses.
+    bool own_buf[LOWER_MAX_BUFFERS];
+    int group_leader;          // predicate register + 1: first thread of its warpgroup; 0: not made
+    int group_id;              // register + 1 with the named barrier of the warpgroup; 0: none yet
     bool *future_mma;          // the future is a product's
     bool *scalar_uniform;      // the same in all threads of a role
     bool moves_registers;      // setmaxnreg is used
@@ -276,5 +281,9 @@ void sync_role_leave(Lower *l, const RoleSync *outer);
 // What the roles did belongs to the level from here on.
 void sync_join(Lower *l);
 void sync_barrier(Lower *l);                      // waits, fences, barrier of the block
+Operand sync_group_leader(Lower *l);              // predicate: the first thread of its warpgroup
+// A store of the TMA unit that is waited for only where its tile is written again, or at the end of
+// the role.
+bool lower_store_runs_on(Lower *l, const TileOp *op);
 
 #endif

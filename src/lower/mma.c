@@ -242,7 +242,6 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     }
     if (!shared_operand(l, &op->b, op->b.trans, op->loc, &p.b)) return;
     const TileFrag *c = &l->k->frags.at[op->frag];
-    product_check(l, op->frag, true, op->loc);
     bool from_zero = l->frag_zero[op->frag];
     l->frag_zero[op->frag] = false;
     p.acc = lower_frag(l, op->frag);

@@ -10,6 +10,9 @@
 // Data that the TMA unit brings needs no barrier to be read: every thread waits on its mbarrier,
 // and not before the first operation that needs the data. Loops are brought to a fixed point first:
 // the state at their head covers what the end of the body left.
+//
+// A buffer of which each warpgroup accesses only a part of its own needs no more than a barrier of
+// the warpgroup.
 #include "impl.h"
 
 #include <string.h>
@@ -114,11 +117,82 @@ static void role_barrier(Lower *l)
     EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(id), opd_imm(threads));
 }
 
+Operand sync_group_leader(Lower *l)
+{
+    if (!l->group_leader) {
+        PrologueMark m = lower_enter_prologue(l);
+        const Expr *t = expr_bin(l->x, EX_MOD, lower_reg_expr(l, lower_tid(l)), lower_const(l, 128));
+        l->group_leader = lower_compare(l, CMP_EQ, t, lower_const(l, 0)).reg + 1;
+        lower_leave_prologue(l, m);
+    }
+    return opd_reg(l->group_leader - 1, 0);
+}
+
+// The warpgroup's own named barrier: ids that follow one another for the warpgroups of the block.
+static void emit_group_barrier(Lower *l)
+{
+    if (!l->group_id) {
+        int groups = l->tf->threads / 128;
+        if (l->named_low + groups >= l->named_high) {
+            lower_error(l, l->b.loc, NULL,
+                        "not supported yet: a barrier for each warpgroup; too few of the 15 are "
+                        "left");
+            return;
+        }
+        PrologueMark m = lower_enter_prologue(l);
+        const Expr *id = expr_bin(l->x, EX_DIV, lower_reg_expr(l, lower_tid(l)),
+                                  lower_const(l, 128));
+        id = expr_add(l->x, id, lower_const(l, l->named_low + 1));
+        l->group_id = lower_index(l, id).reg + 1;
+        l->named_low += groups;
+        lower_leave_prologue(l, m);
+    }
+    EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_reg(l->group_id - 1, 0), opd_imm(128));
+}
+
+// The unit has read all tiles that this thread gave it to store.
+static void wait_stores(Lower *l)
+{
+    bool any = false;
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) {
+        any |= (l->sync.buf[i] & BUF_STORING) != 0;
+        l->sync.buf[i] &= (u8)~BUF_STORING;
+    }
+    if (!any || l->dry) return;
+    ThreadBlock *saved;
+    int mark = l->cache.n;
+    thread_open_if(&l->b, sync_group_leader(l), &saved);
+    thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
+    lower_close(l, saved, mark);
+}
+
+// Between accesses of a warpgroup to what is its own.
+static void group_barrier(Lower *l)
+{
+    wait_stores(l);
+    if (!l->dry) {
+        if (l->sync.cp_async) {
+            thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
+            thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
+        }
+        if (l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+        emit_group_barrier(l);
+    }
+    if (l->sync.generic) l->sync.unfenced = false;
+    l->sync.generic = l->sync.cp_async = false;
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) {
+        if (!l->own_buf[i]) continue;
+        l->sync.buf[i] &= BUF_PENDING;
+        l->beside.buf[i] &= BUF_PENDING;
+    }
+}
+
 // What each thread does before it arrives: its own cp.async copies have landed (nobody else can
 // wait for them), and its ordinary accesses are fenced against the async proxy; the barrier then
 // carries both to all others. A dry run changes the state only.
 void sync_barrier(Lower *l)
 {
+    wait_stores(l);
     if (!l->dry) {
         if (l->sync.cp_async) {
             thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
@@ -158,9 +232,11 @@ void sync_leave(Lower *l, const SyncState *before)
 
 // Read after write and write after anything need a barrier; reads among each other do not.
 // A read of what was written, or a write over what was read or written, since the last barrier.
-static bool overtakes(const Lower *l, const Access *a, const SyncState *s)
+// `own`: of the buffers that warpgroups have parts of, else of the others.
+static bool overtakes(const Lower *l, const Access *a, const SyncState *s, bool own)
 {
     for (int i = 0; i < l->k->buffers.n; i++) {
+        if (l->own_buf[i] != own) continue;
         if ((a->buf[i] & BUF_READ) && (s->buf[i] & BUF_WRITTEN)) return true;
         if ((a->buf[i] & BUF_WRITTEN) && (s->buf[i] & (BUF_READ | BUF_WRITTEN))) return true;
     }
@@ -183,7 +259,13 @@ void sync_before(Lower *l, const TileOp *op)
         if (a.buf[i] && (l->sync.buf[i] & BUF_PENDING)) wait_pending(l, i);
     SyncState all = l->sync;
     sync_merge(&all, &l->beside);
-    if (!overtakes(l, &a, &all)) return;
+    bool wide = overtakes(l, &a, &all, false), own = overtakes(l, &a, &all, true);
+    if (own && !wide && l->role.lo % 128 == 0 && l->role.hi % 128 == 0 &&
+        l->role.hi - l->role.lo > 128) {
+        group_barrier(l);
+        return;
+    }
+    if (!wide && !own) return;
     sync_join(l);
     sync_barrier(l);
 }
@@ -201,7 +283,8 @@ RoleSync sync_role_enter(Lower *l, const TileOp *role)
     Access a = {0};
     sync_enter(l, role);
     touch_block(l, &a, &role->body);
-    if (!l->uniform_depth && overtakes(l, &a, &l->sync)) sync_barrier(l);
+    bool due = overtakes(l, &a, &l->sync, false) || overtakes(l, &a, &l->sync, true);
+    if (!l->uniform_depth && due) sync_barrier(l);
     RoleSync outer = {l->sync, l->beside};
     l->beside = (SyncState){0};
     return outer;
@@ -213,6 +296,7 @@ void sync_role_leave(Lower *l, const RoleSync *outer)
 {
     sync_leave(l, &outer->sync);
     sync_join(l);
+    wait_stores(l);
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= (u8)~BUF_PENDING;
     SyncState left = l->sync;
     l->sync = outer->sync;
@@ -231,6 +315,7 @@ void sync_after(Lower *l, const TileOp *op)
         l->sync.buf[i] |= tma_in ? a.buf[i] & BUF_READ : a.buf[i];
         if (tma_in && op->future < 0 && (a.buf[i] & BUF_WRITTEN)) l->sync.buf[i] |= BUF_PENDING;
     }
+    if (tma_in && lower_store_runs_on(l, op)) l->sync.buf[op->src.buffer] |= BUF_STORING;
     if (tma_in && op->future >= 0) l->future_dst[op->future] = op->dst.buffer;
     if (op->op == TOP_WAIT && l->future_dst[op->future] >= 0)
         l->sync.buf[l->future_dst[op->future]] |= BUF_READ; // as in wait_pending
@@ -256,7 +341,86 @@ static void find_async(Lower *l, const TileBlock *b)
     }
 }
 
-void sync_init(Lower *l) { find_async(l, &l->k->body); }
+// ---- parts that belong to warpgroups ------------------------------------------------------------
+
+// How warpgroup g's part of a buffer lies: from at + step * g in one dimension, or in the slots of
+// an array (dimension -1). Equal in all accesses, else nobody owns a part.
+typedef struct {
+    bool seen, shared;         // shared: some access is of no such part, or of another one
+    int dim;
+    i64 at, step;
+} OwnPart;
+
+static const Expr *group_to_number(void *ctx, const Expr *var)
+{
+    const Expr **pair = ctx; // the variable, and its value
+    return var == pair[0] ? pair[1] : NULL;
+}
+
+// e = at + step * g with constants, and step elements are at least `extent`?
+static bool steps_by_group(Lower *l, const Expr *e, const Expr *extent, OwnPart *p)
+{
+    i64 first, n;
+    const Expr *g = expr_var(l->x, l->par_vars[LEVEL_GROUP4].at[0]);
+    const Expr *zero[2] = {g, lower_const(l, 0)}, *one[2] = {g, lower_const(l, 1)};
+    if (!e || !expr_is_const(extent, &n)) return false;
+    if (!expr_is_const(expr_subst(l->x, e, group_to_number, zero), &p->at) ||
+        !expr_is_const(expr_subst(l->x, e, group_to_number, one), &first))
+        return false;
+    p->step = first - p->at;
+    const Expr *again = expr_mul(l->x, g, lower_const(l, p->step));
+    again = expr_add(l->x, again, lower_const(l, p->at));
+    return again == e && p->step >= n;
+}
+
+static void note_part(Lower *l, OwnPart *parts, const TileView *v)
+{
+    if (v->buffer < 0 || l->k->buffers.at[v->buffer].kind != TB_SHARED) return;
+    OwnPart *p = &parts[v->buffer], found = {.dim = -1};
+    bool own = steps_by_group(l, v->slot, lower_const(l, 1), &found);
+    for (int d = 0; !own && d < l->k->buffers.at[v->buffer].rank; d++) {
+        found.dim = d;
+        own = steps_by_group(l, v->origin[d], v->extent[d], &found);
+    }
+    bool same = p->dim == found.dim && p->at == found.at && p->step == found.step;
+    if (!own || (p->seen && !same)) p->shared = true;
+    found.seen = true, found.shared = p->shared;
+    *p = found;
+}
+
+static void note_elements(OwnPart *parts, const TExpr *e)
+{
+    if (!e) return;
+    if (e->kind == TX_ELEM) parts[e->view->buffer].shared = true;
+    note_elements(parts, e->a);
+    note_elements(parts, e->b);
+    note_elements(parts, e->c);
+}
+
+static void find_parts(Lower *l, OwnPart *parts, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_COPY) note_part(l, parts, &op->src);
+        if (op->op == TOP_COPY || op->op == TOP_MMA_STORE) note_part(l, parts, &op->dst);
+        if (op->op == TOP_MMA && op->a.frag < 0) note_part(l, parts, &op->a.view);
+        if (op->op == TOP_MMA) note_part(l, parts, &op->b.view);
+        if (op->op == TOP_STORE) parts[op->elem.buffer].shared = true;
+        note_elements(parts, op->value);
+        note_elements(parts, op->cond);
+        find_parts(l, parts, &op->body);
+        find_parts(l, parts, &op->other);
+    }
+}
+
+void sync_init(Lower *l)
+{
+    OwnPart parts[LOWER_MAX_BUFFERS] = {0};
+    find_async(l, &l->k->body);
+    if (l->par_vars[LEVEL_GROUP4].n != 1) return;
+    find_parts(l, parts, &l->k->body);
+    for (int i = 0; i < l->k->buffers.n; i++) l->own_buf[i] = parts[i].seen && !parts[i].shared;
+}
 
 void sync_merge(SyncState *a, const SyncState *b)
 {
@@ -302,8 +466,11 @@ static void walk_op(Lower *l, const TileOp *op)
     case TOP_PAR: walk(l, &op->body); break;
     case TOP_ROLE: {
         RoleSync outer = sync_role_enter(l, op);
+        ThreadRange role = l->role;
+        l->role = (ThreadRange){(int)op->lo->value, (int)op->hi->value};
         walk(l, &op->body);
         sync_role_leave(l, &outer);
+        l->role = role;
         break;
     }
     case TOP_TRIGGER: l->sync.unfenced = l->sync.cp_async = false; break;
