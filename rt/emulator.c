@@ -243,7 +243,6 @@ baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtErro
     snprintf(d->base.name, sizeof d->base.name, "emulator");
     // The emulated card is an H200.
     d->base.major = 9;
-    d->base.prop[PROP_SM_COUNT] = 132;
     d->base.prop[PROP_SMEM_MAX] = 227 * 1024;
     rt_emulator_set(&d->base, o);
     *out = &d->base;
@@ -257,6 +256,7 @@ void rt_emulator_set(RtDevice *device, const RtEmulatorOptions *o)
     d->reports_arena = arena_new(0);
     memset(&d->reports, 0, sizeof d->reports);
     d->options = *o;
+    d->base.prop[PROP_SM_COUNT] = o->sms ? o->sms : 132;
 }
 
 EmuReport *const *rt_emulator_reports(const RtDevice *device, int *n)

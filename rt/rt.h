@@ -138,6 +138,7 @@ typedef struct {
     u64 seed;
     bool hazards;          // track happens-before
     i64 step_limit;        // as EmuLaunch
+    int sms;               // multiprocessors of the emulated card; 0: 132, as an H200
     void (*progress)(void *ctx, i64 done, i64 total);
     void *progress_ctx;
 } RtEmulatorOptions;

@@ -49,6 +49,7 @@ static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Pro
         .seed = o->seed + (u64)schedule,
         .hazards = !o->no_hazards,
         .step_limit = EMULATOR_STEPS,
+        .sms = (int)o->sms,
         .progress = terminal && p ? show_progress : NULL,
         .progress_ctx = p,
     };

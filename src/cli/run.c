@@ -13,7 +13,7 @@
 // Order of the table below: cli_next answers with the index of the row.
 enum {
     OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_OUT, OPT_SEED, OPT_DEVICE, OPT_SCHEDULE, OPT_SEEDS,
-    OPT_NO_HAZARDS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_TIME, OPT_HELP, OPT_H
+    OPT_NO_HAZARDS, OPT_SMS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_TIME, OPT_HELP, OPT_H
 };
 
 static const CliOption options[] = {
@@ -28,6 +28,8 @@ static const CliOption options[] = {
                            "reads, early writes, longest legal delays)"},
     {"--seeds", "K", "emulator: run K schedules on the same data; results must be equal"},
     {"--no-hazards", NULL, "emulator: do not track the order of accesses (faster, checks less)"},
+    {"--sms", "N", "emulator: multiprocessors of the card, on which a kernel's grid may depend;\n"
+                   "default 132"},
     {"--once", NULL, "launch once with nothing around it, for profilers: no check, no timing"},
     {"--warmup", "N", "GPU: untimed launches before timing; default 50"},
     {"--repeat", "N", "GPU: timed launches; default 200"},
@@ -138,7 +140,8 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         int option = cli_next(&args, &value);
         // integer() reads signed numbers; 2^63 seeds are enough.
         i64 seed = (i64)o->seed;
-        if (option == OPT_SCHEDULE || option == OPT_SEEDS || option == OPT_NO_HAZARDS)
+        if (option == OPT_SCHEDULE || option == OPT_SEEDS || option == OPT_NO_HAZARDS ||
+            option == OPT_SMS)
             o->emulator_asked = true;
         switch (option) {
         case CLI_END: return diag_errors(d) == 0;
@@ -160,6 +163,7 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         case OPT_SCHEDULE: choose_schedule(o, value, a, d); break;
         case OPT_SEEDS: integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
         case OPT_NO_HAZARDS: o->no_hazards = true; break;
+        case OPT_SMS: integer("--sms", value, 1, 1024, &o->sms, d); break;
         case OPT_ONCE: o->once = true; break;
         case OPT_WARMUP: integer("--warmup", value, 0, RT_MAX_RUNS, &o->warmup, d); break;
         case OPT_REPEAT: integer("--repeat", value, 1, RT_MAX_RUNS, &o->repeat, d); break;

@@ -27,6 +27,7 @@ typedef struct {             // the command line
     int gpu;                 // N
     EmuSchedule schedule;
     bool emulator_asked;     // an option that only the emulator has
+    i64 sms;                 // of the emulated card; 0: the usual number
     i64 seeds, warmup, repeat;
     bool once, time, no_hazards, help;
 } RunOptions;
