@@ -295,18 +295,23 @@ AstNode *p_xfer(Parser *p, AstNode *result)
 
 // ---- mma ----------------------------------------------------------------------------------------
 
-// ID | ID '[' expr ']'
-// Views are no fragments: data has to be loaded into registers first.
-static AstNode *accumulator(Parser *p, const char *what)
+// e, if it names a fragment.
+static AstNode *whole_fragment(Parser *p, AstNode *e, const char *what)
 {
-    if (p->panic) return p_error_node(p);
-    AstNode *e = p_postfix(p);
     bool ok = e->kind == AST_NAME || (e->kind == AST_INDEX && e->value->kind == AST_NAME) ||
               e->kind == AST_ERROR;
     if (!p->panic && !ok)
         p_fail_at(p, e->loc, "fragments are named whole, or as x[i] in an array of them",
                   "expected the %s, a fragment", what);
     return e;
+}
+
+// ID | ID '[' expr ']'
+// Views are no fragments: data has to be loaded into registers first.
+static AstNode *accumulator(Parser *p, const char *what)
+{
+    if (p->panic) return p_error_node(p);
+    return whole_fragment(p, p_postfix(p), what);
 }
 
 // ['.' T]
@@ -361,7 +366,8 @@ static void mma_load(Parser *p, AstNode *s, AstNode *result)
     s->target = accumulator(p, "destination of mma.load");
 }
 
-// store : 'mma' '.store' ['.async'] ['.transp'] ['.mask'] acc ',' view [',' rows [',' cols]]
+// store : 'mma' '.store' ['.async'] ['.transp'] ['.mask'] part ',' view [',' rows [',' cols]]
+// part  : acc ['.subspan' ...]
 // The mask keeps rows below the first number and columns below the second.
 static void mma_store(Parser *p, AstNode *s, AstNode *result)
 {
@@ -380,7 +386,9 @@ static void mma_store(Parser *p, AstNode *s, AstNode *result)
             p_fail(p, "they are .async, .transp and .mask", "unknown modifier '.%s' of mma.store",
                    p_tok(p)->name);
     }
-    s->value = accumulator(p, "accumulator to store");
+    if (!p->panic) s->value = p_postfix(p);
+    bool part = !p->panic && s->value->kind == AST_VIEW && s->value->op == VIEW_SUBSPAN;
+    if (!p->panic) whole_fragment(p, part ? s->value->value : s->value, "accumulator to store");
     p_expect(p, P_COMMA, "',' and the destination");
     if (!p->panic) s->target = p_expr(p);
     while (!p->panic && p_accept(p, P_COMMA)) vec_push(p->arena, &v, p_expr(p));
@@ -739,9 +747,9 @@ AstNode *p_apply(Parser *p)
         p_fail_at(p, e->loc, "the form is apply {i, j} in acc.span",
                   "apply runs over the span of a fragment");
     s->value = span ? e->value : e;
-    bool named = s->value->kind == AST_NAME ||
-                 (s->value->kind == AST_INDEX && s->value->value->kind == AST_NAME);
-    if (!p->panic && !named)
+    const AstNode *named = s->value;
+    while (named->kind == AST_INDEX) named = named->value;
+    if (!p->panic && named->kind != AST_NAME)
         p_fail_at(p, s->value->loc, NULL, "apply needs the name of a fragment before .span");
     p_header_done(p);
     s->body = p_body(p);

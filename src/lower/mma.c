@@ -305,8 +305,8 @@ static bool pairs_fit(Lower *l, const TileView *v)
     return t->kind == TB_SHARED || lower_global_align(l, v) >= 2 * dtype_bytes[t->type];
 }
 
-// The fragment's elements to a tile, as the threads hold them: each writes pairs of columns, rows 8
-// apart.
+// Columns of the fragment to a tile of that many, as the threads hold them: each writes pairs of
+// columns, rows 8 apart.
 void lower_op_MMA_STORE(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
@@ -321,13 +321,15 @@ void lower_op_MMA_STORE(Lower *l, const TileOp *op)
     const Expr *b, *h;
     ThreadBlock *s0, *s1;
     product_check(l, op->frag, false, op->loc);
+    i64 cols;
+    if (!expr_is_const(op->dst.extent[op->dst.dim[1]], &cols)) BUG("mma.store of unknown width");
     int reg = lower_frag(l, op->frag);
     bool pairs = pairs_fit(l, &op->dst);
     const Expr *row = lower_reg_expr(l, lower_frag_row(l));
     const Expr *col = lower_reg_expr(l, lower_frag_col(l));
     int m1 = lower_open_unroll(l, "h", 2, &h, &s1);
-    int m0 = lower_open_unroll(l, "b", (int)(f->dim[1] / 8), &b, &s0);
-    Operand lo = opd_reg(reg, (i64)op->frag_slot * lower_frag_regs(f));
+    int m0 = lower_open_unroll(l, "b", (int)(cols / 8), &b, &s0);
+    Operand lo = opd_reg(reg, (i64)op->frag_slot * lower_frag_regs(f) + op->imm / 8 * 4);
     lo = lower_plus(l, lower_plus(l, lo, b, 4), h, 2);
     Operand hi = lo;
     hi.base++;

@@ -432,8 +432,8 @@ static void check_mma_store(Checker *c, const TileOp *o)
         return;
     const TileFrag *f = &c->k->frags.at[o->frag];
     if (f->rank != 2 || o->dst.rank != 2 || !expr_is_const(o->dst.extent[o->dst.dim[0]], &rows) ||
-        !expr_is_const(o->dst.extent[o->dst.dim[1]], &cols) || rows != f->dim[0] ||
-        cols != f->dim[1])
+        !expr_is_const(o->dst.extent[o->dst.dim[1]], &cols) || rows != f->dim[0] || cols < 0 ||
+        o->imm < 0 || o->imm % 8 || cols % 8 || o->imm > f->dim[1] || cols > f->dim[1] - o->imm)
         broken(c, "'%s' does not fit into the destination", f->name);
 }
 

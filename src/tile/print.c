@@ -225,6 +225,7 @@ static void print_field(Printer *p, const TileOp *o, char letter)
                    smem_layout[o->swizzle].name, tile_hint_name[o->hint % 3]);
         break;
     case 'm': buf_printf(p->out, "%lld", (long long)o->imm); break;
+    case 'p': buf_printf(p->out, "from %lld", (long long)o->imm); break;
     case 'r':
         buf_puts(p->out, "(");
         print_expr(p, o->lo);
@@ -263,6 +264,7 @@ static void print_block(Printer *p, const TileBlock *b)
         for (const char *f = tile_op[o->op].fields; *f; f++) {
             if (*f == 'O' && !o->other.n) continue;
             if (*f == 't' && o->event < 0) continue;
+            if (*f == 'p' && !o->imm) continue;
             if (*f == 'e' && o->op == TOP_MMA && o->future < 0) continue;
             if (!(*f == 'E' && o->op == TOP_FSET)) buf_putc(p->out, ' ');
             print_field(p, o, *f);

@@ -466,6 +466,9 @@ static void take_field(Reader *r, TileOp *o, char letter)
         o->hint = (u8)take_choice(r, tile_hint_name, 3, "an eviction hint or -");
         break;
     case 'm': o->imm = take_int(r); break;
+    case 'p':
+        if (try_word(r, "from")) o->imm = take_int(r);
+        break;
     case 'r':
         need_char(r, '(');
         o->lo = take_expr(r);

@@ -618,16 +618,51 @@ static void store_transposed(Resolve *r, const AstNode *s, const Value *acc, con
     r->at = saved;
 }
 
+// The columns that `acc.subspan(rows, n).at(0, i)` names: *cols of them from *first on. Registers have
+// no addresses, so both are known here.
+static bool stored_columns(Resolve *r, const AstNode *e, const TileFrag *f, i64 *first, i64 *cols)
+{
+    const AstList *n = &e->list, *at = &e->list4;
+    const Expr *x[4] = {NULL, NULL, NULL, NULL}; // rows, columns, row tile, column tile
+    i64 v[4] = {f->dim[0], f->dim[1], 0, 0};
+    bool ok = n->n == 2 && !e->list2.n && !e->list3.n && (!at->n || at->n == 2);
+    for (int i = 0; ok && i < 2 + at->n; i++) {
+        const AstNode *part = i < 2 ? n->at[i] : at->at[i - 2];
+        if (i < 2 && part->kind == AST_WILD) continue;
+        x[i] = resolve_index(r, part, "a part of a fragment");
+        if (!x[i]) return false;
+        ok = expr_is_const(x[i], &v[i]) && v[i] >= 0 && v[i] <= FRAG_MAX_ELEMENTS;
+    }
+    *cols = v[1];
+    *first = v[1] * v[3];
+    if (ok && v[0] == f->dim[0] && !v[2] && v[1] > 0 && v[1] % 8 == 0 && *first + *cols <= f->dim[1])
+        return true;
+    resolve_error(r, e->loc, "such as acc.subspan(64, 128).at(0, 1)",
+                  "a stored part of '%s' is all of its rows and a constant multiple of 8 columns "
+                  "inside %s",
+                  f->name, frag_text(r, f));
+    return false;
+}
+
 // mma.store acc, dst: converts to the element type of dst.
 static void mma_store(Resolve *r, const AstNode *s)
 {
-    bool transposed = s->flags & AST_F_TRANSP;
+    bool transposed = s->flags & AST_F_TRANSP, part = s->value->kind == AST_VIEW;
     Value acc, dst;
+    i64 first = 0, width;
     if (!need_group4(r, s->loc, "mma.store") ||
-        !need_frag(r, s->value, "what mma.store stores", &acc) ||
+        !need_frag(r, part ? s->value->value : s->value, "what mma.store stores", &acc) ||
         !resolve_need_view(r, s->target, "the destination of mma.store", &dst))
         return;
-    const TileFrag *f = &r->k->frags.at[acc.frag];
+    TileFrag stored = r->k->frags.at[acc.frag], *f = &stored;
+    if (part && f->rank == 2 && f->dim[0]) {
+        if (!stored_columns(r, s->value, f, &first, &width)) return;
+        f->dim[1] = width;
+    }
+    if (part && transposed) {
+        resolve_unsupported(r, s->value->loc, "a part of a fragment in mma.store.transp");
+        return;
+    }
     i64 rows = 0, cols = 0;
     bool fits = dst.view.rank == 2 && expr_is_const(dst.view.extent[dst.view.dim[0]], &rows) &&
                 expr_is_const(dst.view.extent[dst.view.dim[1]], &cols);
@@ -660,6 +695,7 @@ static void mma_store(Resolve *r, const AstNode *s)
     TileOp *o = resolve_emit(r, TOP_MMA_STORE, s->loc);
     o->frag = acc.frag;
     o->frag_slot = acc.slot;
+    o->imm = first;
     o->dst = dst.view;
 }
 
