@@ -482,8 +482,10 @@ static const Expr *plan_name(void *ctx, const Expr *var)
         return e;
     }
     if (macro_value(x->file, var->name, &v)) return expr_const(x->pool, v);
+    const char *hint = !strncmp(var->name, "device.", 7) ? "there are device.sms and device.smem_max"
+                       : x->contract ? NULL : "values of `with` do not use one another";
     if (!x->failed)
-        diag_error(x->diag, x->loc, NULL, "'%s' is no symbol of the function", var->name);
+        diag_error(x->diag, x->loc, hint, "'%s' is no symbol of the function", var->name);
     x->failed = true;
     return NULL;
 }

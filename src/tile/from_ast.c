@@ -152,11 +152,12 @@ static bool is_stream(const AstNode *p)
     return p->type->name && !strcmp(p->type->name, "stream") && !(p->type->flags & AST_F_SPANNED);
 }
 
-// What the caller does not pass; the launch makes it.
+// What the caller does not pass; the launch makes it. An entry of the wrong kind makes nothing.
 static bool is_made(const Resolve *r, const AstNode *p)
 {
-    return p->name && !is_stream(p) &&
-           (contract_with(r->contract, p->name) || contract_workspace(r->contract, p->name));
+    if (!p->name || is_stream(p)) return false;
+    return p->type->flags & AST_F_SPANNED ? contract_workspace(r->contract, p->name) != NULL
+                                          : contract_with(r->contract, p->name) != NULL;
 }
 
 // Gives every parameter its place in the plan and its name; extents come afterwards, because a
