@@ -298,8 +298,9 @@ AstNode *p_xfer(Parser *p, AstNode *result)
 // e, if it names a fragment.
 static AstNode *whole_fragment(Parser *p, AstNode *e, const char *what)
 {
-    bool ok = e->kind == AST_NAME || (e->kind == AST_INDEX && e->value->kind == AST_NAME) ||
-              e->kind == AST_ERROR;
+    const AstNode *named = e;
+    while (named->kind == AST_INDEX) named = named->value;
+    bool ok = named->kind == AST_NAME || e->kind == AST_ERROR;
     if (!p->panic && !ok)
         p_fail_at(p, e->loc, "fragments are named whole, or as x[i] in an array of them",
                   "expected the %s, a fragment", what);

@@ -66,6 +66,24 @@ Operand lower_plus(Lower *l, Operand o, const Expr *var, i32 coef)
 
 // ---- elements inside an apply -------------------------------------------------------------------
 
+// Both halves of a packed register; the loop over pairs picks one as an array element.
+static int unpack_halves(Lower *l, Operand packed)
+{
+    int half = lower_new_reg(l, "half", RC_B16, 2);
+    EMIT(&l->b, OP_UNPACK, TT_B32, opd_reg(half, 0), opd_reg(half, 1), packed);
+    return half;
+}
+
+// The value of one half, in an f32 register as all small floats are.
+static Operand unpack_element(Lower *l, const TileFrag *f, Operand packed)
+{
+    Operand v = opd_reg(lower_new_reg(l, "v", lower_class(f->type), 1), 0);
+    Operand half = opd_plus(opd_reg(unpack_halves(l, packed), 0), l->apply.pair, 1);
+    ThreadOp *op = EMIT(&l->b, OP_CVT, lower_type(f->type), v, half);
+    op->type2 = (u8)lower_narrow_type(f->type);
+    return v;
+}
+
 // The register that holds element [at[0], at[1]] of a fragment for the current place of the apply,
 // where `at` are indices of the apply's variables. A thread can name only elements that it owns: a
 // transposed index, or a row vector by the column, belongs to another thread and is refused.
@@ -92,10 +110,11 @@ Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
         fits &= at[0] == (both ? 1 : 0) && a->pair >= 0;
         if (!fits) break;
         return opd_plus(opd_plus(o, a->block, 2), a->pair, 1);
-    default:
-        lower_error(l, loc, "keep the value in an f32 fragment and convert it last",
-                    "not supported yet: reading elements of the packed operand %s", f->name);
-        return opd_f32(0);
+    case FL_A16:
+        fits &= both && at[0] == 0 && at[1] == 1;
+        if (fits) return unpack_element(l, f, opd_plus(opd_plus(o, a->block, 2), a->half, 1));
+        break;
+    default: break;
     }
     lower_error(l, loc,
                 "index rows with the first variable of the apply and columns with the second",
@@ -186,14 +205,35 @@ static const Expr *col_expr(Lower *l, const Expr *block, const Expr *pair)
     return expr_add(l->x, c, pair);
 }
 
-// Collects the packed fragments that the body writes, and gives each a staged pair of f32.
+static bool reads_frag(const TExpr *x, int frag)
+{
+    if (!x) return false;
+    return (x->kind == TX_FRAG && x->frag == frag) || reads_frag(x->a, frag) ||
+           reads_frag(x->b, frag) || reads_frag(x->c, frag);
+}
+
+// How often a block uses a fragment's elements.
+static int uses_of(const TileBlock *b, int frag)
+{
+    int n = 0;
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        n += (op->op == TOP_FSET && op->frag == frag) + reads_frag(op->value, frag) +
+             reads_frag(op->cond, frag);
+        n += uses_of(&op->body, frag) + uses_of(&op->other, frag);
+    }
+    return n;
+}
+
+// Collects the packed fragments that the body writes once in every element and does nothing else
+// with, and gives each a staged pair of f32. Others are written half by half (set_half).
 static void stage_packed(Lower *l, const TileBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
         const TileOp *op = b->at[i];
-        if (op->op == TOP_FSET && l->k->frags.at[op->frag].layout == FL_A16)
+        if (op->op == TOP_FSET && l->k->frags.at[op->frag].layout == FL_A16 &&
+            dtype_is_float(l->k->frags.at[op->frag].type) && uses_of(b, op->frag) == 1)
             vec_push(l->m->arena, &l->apply.packed, op);
-        if (op->op == TOP_IF) stage_packed(l, &op->body), stage_packed(l, &op->other);
     }
 }
 
@@ -293,9 +333,32 @@ void lower_op_APPLY(Lower *l, const TileOp *op)
     l->hoisted.n = 0;
 }
 
-// One element. Packed operands hold two elements in a register, so theirs are staged as f32 and
-// packed when both are there; under a guard half a register would have to be kept, which is
-// refused.
+// 16 bits of a value that an f32 or, for integers, a 32-bit register holds.
+static Operand half_of(Lower *l, Operand v, DType type)
+{
+    if (dtype_is_float(type)) return lower_round(l, v, type);
+    Operand h = opd_reg(lower_new_reg(l, "h", RC_B16, 1), 0);
+    if (v.kind == OPD_REG)
+        EMIT(&l->b, OP_CVT, TT_U16, h, v)->type2 = TT_U32;
+    else
+        EMIT(&l->b, OP_MOV, TT_B16, h, opd_imm(v.base & 0xffff));
+    return h;
+}
+
+// One half of a packed register is replaced, the other kept. Under a guard the register keeps both:
+// only the last operation writes it.
+static void set_half(Lower *l, const TileOp *op, const TileFrag *f, const TExpr *value)
+{
+    Operand d = opd_reg(lower_frag(l, op->frag), (i64)op->frag_slot * lower_frag_regs(f));
+    d = opd_plus(opd_plus(d, l->apply.block, 2), l->apply.half, 1);
+    Operand v = half_of(l, lower_value(l, value), f->type);
+    int half = unpack_halves(l, d);
+    EMIT(&l->b, OP_MOV, TT_B16, opd_plus(opd_reg(half, 0), l->apply.pair, 1), v);
+    EMIT(&l->b, OP_PACK, TT_B32, d, opd_reg(half, 0), opd_reg(half, 1));
+}
+
+// One element. Packed operands hold two elements in a register; where all are written, they are
+// staged as f32 and packed when both are there.
 void lower_op_FSET(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
@@ -308,11 +371,6 @@ void lower_op_FSET(Lower *l, const TileOp *op)
         EMIT(&l->b, OP_MOV, t == TT_S32 || t == TT_U32 ? TT_B32 : t, d, v);
         return;
     }
-    if (l->b.guard.kind != OPD_NONE) {
-        lower_error(l, op->loc, "choose the value with ?: instead of if",
-                    "not supported yet: a conditional element of the packed operand %s", f->name);
-        return;
-    }
     // The pair's conversion rounds; a cast to the operand's type here would round nothing more.
     const TExpr *v = op->value;
     if (v->kind == TX_CAST && v->type == f->type && v->a->type == DT_F32) v = v->a;
@@ -323,7 +381,7 @@ void lower_op_FSET(Lower *l, const TileOp *op)
         EMIT(&l->b, OP_MOV, TT_F32, d, value);
         return;
     }
-    BUG("packed fragment element without a staged pair");
+    set_half(l, op, f, v);
 }
 
 // ---- whole fragments ---------------------------------------------------------------------------
@@ -346,14 +404,15 @@ void lower_op_FILL(Lower *l, const TileOp *op)
     int n = lower_frag_regs(f), reg = lower_frag(l, op->frag);
     Operand v;
     if (f->layout == FL_A16) {
-        if (op->value->kind != TX_FLOAT) {
-            lower_error(l, op->loc, "fill it with a constant",
-                        "not supported yet: filling the packed operand %s with a value", f->name);
-            return;
+        if (op->value->kind == TX_FLOAT) {
+            float c = (float)op->value->fvalue;
+            u32 half = f->type == DT_F16 ? f16_from_f32(c) : bf16_from_f32(c);
+            v = opd_imm((i64)(half | half << 16));
+        } else {
+            Operand half = half_of(l, lower_value(l, op->value), f->type);
+            v = opd_reg(lower_new_reg(l, "v", RC_B32, 1), 0);
+            EMIT(&l->b, OP_PACK, TT_B32, v, half, half);
         }
-        float c = (float)op->value->fvalue;
-        u32 half = f->type == DT_F16 ? f16_from_f32(c) : bf16_from_f32(c);
-        v = opd_imm((i64)(half | half << 16));
     } else {
         v = lower_value(l, op->value);
     }
@@ -399,6 +458,133 @@ static void reduce_quad(Lower *l, Operand v, ThreadOpcode combine)
     }
 }
 
+// ---- reductions over rows -----------------------------------------------------------------------
+
+enum { GROUP_WARPS = 4 };
+
+static i64 widest_column(Lower *l, const TileBlock *b)
+{
+    i64 n = 0;
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        const TileFrag *d = op->op == TOP_REDUCE ? &l->k->frags.at[op->frag] : NULL;
+        if (d && d->layout == FL_COL) n = MAX(n, d->dim[0]);
+        n = MAX(n, MAX(widest_column(l, &op->body), widest_column(l, &op->other)));
+    }
+    return n;
+}
+
+// Shared memory in which the warps of a warpgroup exchange columns: [warps of the block, columns],
+// one for all reductions of the kernel.
+static int exchange_buffer(Lower *l)
+{
+    const char *key = intern(l->m->names, "#exchange");
+    int id = (int)(intptr_t)map_get(l->reg_of, key) - 1;
+    if (id >= 0) return id;
+    ThreadBuffer b = {.name = "exchange", .kind = BUF_SHARED, .type = DT_F32, .rank = 2,
+                      .loc = l->b.loc};
+    b.dim[0] = lower_const(l, l->tf->threads / 32);
+    b.dim[1] = lower_const(l, widest_column(l, &l->k->body));
+    id = thread_add_buffer(&l->b, b);
+    map_put(l->reg_of, key, (void *)(intptr_t)(id + 1));
+    return id;
+}
+
+// Element [warp, col] of the exchange buffer.
+static Address exchange_address(Lower *l, const Expr *warp, const Expr *col)
+{
+    int id = exchange_buffer(l);
+    Address a = {.ref = {.buffer = id, .ncoord = 2}};
+    a.ref.coord[0] = warp;
+    a.ref.coord[1] = col;
+    i64 cols = l->tf->buffers.at[id].dim[1]->value;
+    const Expr *off = expr_mul(l->x, warp, lower_const(l, cols)), *rest;
+    off = expr_mul(l->x, expr_add(l->x, off, col), lower_const(l, 4));
+    a.offset = lower_split(l, off, &rest);
+    int base = lower_shared_base(l, id);
+    a.base = rest ? lower_index(l, expr_add(l->x, lower_reg_expr(l, base), rest))
+                  : opd_reg(base, 0);
+    return a;
+}
+
+// The eight lanes that hold a column pair are those with equal lane % 4.
+static void reduce_lanes(Lower *l, Operand v, ThreadOpcode combine)
+{
+    for (int lanes = 16; lanes >= 4; lanes >>= 1) {
+        Operand other = opd_reg(lower_new_reg(l, "other", RC_F32, 1), 0);
+        EMIT(&l->b, OP_SHFL, TT_B32, other, v, opd_imm(lanes))->n = SHFL_BFLY;
+        EMIT(&l->b, combine, TT_F32, v, v, other);
+    }
+}
+
+// A column vector of which each warp holds its own rows' result: lanes first, then one lane of each
+// column writes to shared memory, and all read the four warps' values in one order.
+static void reduce_columns(Lower *l, Operand v, i64 cols, ThreadOpcode combine)
+{
+    const Expr *b, *p, *w;
+    ThreadBlock *s0, *s1, *s2;
+    const Expr *tid = lower_reg_expr(l, lower_tid(l));
+    const Expr *warp = expr_bin(l->x, EX_DIV, tid, lower_const(l, 32));
+    const Expr *first = expr_bin(l->x, EX_DIV, tid, lower_const(l, 128));
+    first = expr_mul(l->x, first, lower_const(l, GROUP_WARPS));
+    const Expr *lane = expr_bin(l->x, EX_MOD, tid, lower_const(l, 32));
+    Operand writes = lower_compare(l, CMP_LT, lane, lower_const(l, 4));
+    Operand outer = l->b.guard;
+    sync_group(l); // the readers of the last exchange are done
+    int m0 = lower_open_unroll(l, "b", (int)(cols / 8), &b, &s0);
+    int m1 = lower_open_unroll(l, "p", 2, &p, &s1);
+    Operand own = lower_plus(l, lower_plus(l, v, b, 2), p, 1);
+    reduce_lanes(l, own, combine);
+    Address a = exchange_address(l, warp, col_expr(l, b, p));
+    l->b.guard = writes;
+    lower_emit_mem(l, OP_STS, TT_F32, 1, &own, a);
+    l->b.guard = outer;
+    lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+    sync_group(l);
+    m0 = lower_open_unroll(l, "b", (int)(cols / 8), &b, &s0);
+    m1 = lower_open_unroll(l, "p", 2, &p, &s1);
+    own = lower_plus(l, lower_plus(l, v, b, 2), p, 1);
+    int other = lower_new_reg(l, "other", RC_F32, GROUP_WARPS);
+    int m2 = lower_open_unroll(l, "w", GROUP_WARPS, &w, &s2);
+    Operand to = lower_plus(l, opd_reg(other, 0), w, 1);
+    lower_emit_mem(l, OP_LDS, TT_F32, 1, &to,
+                   exchange_address(l, expr_add(l->x, first, w), col_expr(l, b, p)));
+    lower_close(l, s2, m2);
+    EMIT(&l->b, combine, TT_F32, own, opd_reg(other, 0), opd_reg(other, 1));
+    for (int i = 2; i < GROUP_WARPS; i++)
+        EMIT(&l->b, combine, TT_F32, own, own, opd_reg(other, i));
+    lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+}
+
+// Over the rows of an accumulator into a column vector, or in place over what the threads hold.
+static void reduce_rows(Lower *l, const TileOp *op, ThreadOpcode combine, bool all)
+{
+    const TileFrag *d = &l->k->frags.at[op->frag], *s = &l->k->frags.at[op->frag2];
+    const Expr *b, *p;
+    ThreadBlock *s0, *s1;
+    if (l->lane_depth) {
+        lower_error(l, op->loc, NULL, "a reduction under a condition that depends on the thread");
+        return;
+    }
+    int from = lower_frag(l, op->frag2), to = lower_frag(l, op->frag);
+    Operand v = opd_reg(to, (i64)op->frag_slot * lower_frag_regs(d));
+    product_note(l, op->frag);
+    if (!all) {
+        int m0 = lower_open_unroll(l, "b", (int)(d->dim[0] / 8), &b, &s0);
+        int m1 = lower_open_unroll(l, "p", 2, &p, &s1);
+        Operand x = opd_reg(from, (i64)op->frag2_slot * lower_frag_regs(s));
+        x = lower_plus(l, lower_plus(l, x, b, 4), p, 1);
+        Operand below = x;
+        below.base += 2; // eight rows further down
+        EMIT(&l->b, combine, TT_F32, lower_plus(l, lower_plus(l, v, b, 2), p, 1), x, below);
+        lower_close(l, s1, m1);
+        lower_close(l, s0, m0);
+    }
+    reduce_columns(l, v, d->dim[0], combine);
+}
+
 // Over the columns of an accumulator into a row vector; imm holds kind * 2 + axis. SUM and MAX end
 // with the exchange between lanes, ALL_SUM is that exchange alone, for partial sums kept per
 // thread.
@@ -411,9 +597,14 @@ void lower_op_REDUCE(Lower *l, const TileOp *op)
     ThreadOpcode combine = kind == REDUCE_MAX ? OP_MAX : OP_ADD;
     product_check(l, op->frag, true, op->loc);
     product_check(l, op->frag2, false, op->loc);
+    bool column = d->layout == FL_COL && (kind == REDUCE_ALL_SUM || !(op->imm & 1));
+    if (column && d->type == DT_F32 && (kind == REDUCE_ALL_SUM || s->layout == FL_ACC)) {
+        reduce_rows(l, op, combine, kind == REDUCE_ALL_SUM);
+        return;
+    }
     if ((op->imm & 1) != 1 || d->layout != FL_ROW || d->type != DT_F32 ||
         (kind != REDUCE_ALL_SUM && s->layout != FL_ACC)) {
-        lower_error(l, op->loc, "reduce an f32 accumulator over axis 1 into a row vector",
+        lower_error(l, op->loc, "reduce an f32 accumulator into an f32 vector",
                     "not supported yet: this reduction of %s into %s", s->name, d->name);
         return;
     }

@@ -231,6 +231,7 @@ void lower_emit_mem(Lower *l, ThreadOpcode op, ThreadType t, int n, const Operan
 Operand lower_value(Lower *l, const TExpr *e);    // f32 for all float types up to 32 bits
 ThreadType lower_type(DType t);                   // of the register that holds a value of type t
 RegClass lower_class(DType t);
+ThreadType lower_narrow_type(DType t);            // spelling of a type as source or target of cvt
 ThreadType lower_memory_type(DType t);            // of its load and store
 Operand lower_load(Lower *l, Address a, DType t);
 void lower_store(Lower *l, Address a, DType t, const TExpr *value);
@@ -281,6 +282,7 @@ void sync_role_leave(Lower *l, const RoleSync *outer);
 // What the roles did belongs to the level from here on.
 void sync_join(Lower *l);
 void sync_barrier(Lower *l);                      // waits, fences, barrier of the block
+void sync_group(Lower *l);                        // plain barrier of the warpgroup
 Operand sync_group_leader(Lower *l);              // predicate: the first thread of its warpgroup
 // A store of the TMA unit that is waited for only where its tile is written again, or at the end of
 // the role.

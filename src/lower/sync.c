@@ -150,6 +150,12 @@ static void emit_group_barrier(Lower *l)
     EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_reg(l->group_id - 1, 0), opd_imm(128));
 }
 
+// All threads of this warpgroup, which come here together.
+void sync_group(Lower *l)
+{
+    if (!l->dry) emit_group_barrier(l);
+}
+
 // The unit has read all tiles that this thread gave it to store.
 static void wait_stores(Lower *l)
 {

@@ -37,7 +37,7 @@ ThreadType lower_memory_type(DType t)
     }
 }
 
-static ThreadType narrow_type(DType t) // spelling of a type that cvt knows as source or target
+ThreadType lower_narrow_type(DType t)
 {
     switch (t) {
     case DT_F16: return TT_F16;
@@ -70,7 +70,7 @@ Operand lower_round(Lower *l, Operand v, DType to)
         EMIT(&l->b, OP_MOV, TT_F32, r, v);
         v = r;
     }
-    convert(l, h, narrow_type(to), v, TT_F32);
+    convert(l, h, lower_narrow_type(to), v, TT_F32);
     return h;
 }
 
@@ -78,7 +78,7 @@ Operand lower_round(Lower *l, Operand v, DType to)
 static Operand widen(Lower *l, Operand h, DType from)
 {
     Operand v = new_value(l, from);
-    convert(l, v, lower_type(from), h, narrow_type(from));
+    convert(l, v, lower_type(from), h, lower_narrow_type(from));
     return v;
 }
 

@@ -99,8 +99,7 @@ static void reduction(Infer *f, const TileOp *o)
 {
     FragKind vector = o->imm & 1 ? FL_ROW : FL_COL;
     if (o->imm >> 1 == REDUCE_ALL_SUM) {
-        if (f->layout[o->frag] == FL_NONE) decide(f, o->frag, vector, o->loc);
-        return;
+        return; // in place, whatever the vector runs along
     }
     decide(f, o->frag, vector, o->loc);
     if (f->layout[o->frag2] == FL_NONE)

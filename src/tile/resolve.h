@@ -53,7 +53,7 @@ typedef struct {
     // VAL_VIEW, VAL_ARRAY, VAL_FRAG
     TileView view;
     int buffer, count[2], ncount; // VAL_ARRAY: extents of the array
-    int frag, slot;
+    int frag, slot, part; // part: of an array of fragments, the slot that indices so far name
     int event; // VAL_EVENT
     const char *what;
 } Value;

@@ -37,8 +37,7 @@ static int add_frag(Resolve *r, const AstNode *decl, const char *name, TileFrag 
 // Gives the fragment its name; an array of them needs an index before it can be used.
 static void define_frag(Resolve *r, const char *name, Loc loc, int frag)
 {
-    const TileFrag *f = &r->k->frags.at[frag];
-    Value v = {.kind = VAL_FRAG, .type = f->type, .frag = frag, .slot = f->slots > 1 ? -1 : 0};
+    Value v = {.kind = VAL_FRAG, .type = r->k->frags.at[frag].type, .frag = frag};
     scope_add(r, name, loc, v);
 }
 
@@ -109,19 +108,23 @@ static bool frag_dims(Resolve *r, const AstNode *type, TileFrag *f)
     return true;
 }
 
-// `frag T[..] x[n]`: n fragments, each with registers of its own.
-static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f)
+// `frag T[..] x[n][m]`: n * m fragments, each with registers of its own.
+static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f, Value *v)
 {
     f->slots = 1;
-    if (s->list.n > 1) {
-        resolve_unsupported(r, s->loc, "arrays of fragments with two dimensions");
+    if (s->list.n > 2) {
+        resolve_error(r, s->loc, NULL, "an array of fragments has at most 2 dimensions");
         return false;
     }
-    i64 n = 1;
-    if (s->list.n &&
-        !resolve_const(r, s->list.at[0], "the length of a fragment array", 1, FRAG_MAX_SLOTS, &n))
-        return false;
-    f->slots = (int)n;
+    for (int i = 0; i < s->list.n; i++) {
+        i64 n = 1;
+        if (!resolve_const(r, s->list.at[i], "the length of a fragment array", 1,
+                           FRAG_MAX_SLOTS / f->slots, &n))
+            return false;
+        f->slots *= (int)n;
+        v->count[v->ncount++] = (int)n;
+    }
+    if (v->ncount) v->slot = -1;
     return true;
 }
 
@@ -129,10 +132,11 @@ static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f)
 void resolve_frag_decl(Resolve *r, const AstNode *s)
 {
     TileFrag f = {.type = DT_F32, .loc = s->loc};
+    Value v = {.kind = VAL_FRAG};
     bool shaped = s->type && s->type->flags & AST_F_SPANNED;
     bool ok = need_group4(r, s->loc, "a fragment") &&
               (!s->type || frag_type(r, s->type, &f.type)) &&
-              (!shaped || frag_dims(r, s->type, &f)) && frag_slots(r, s, &f);
+              (!shaped || frag_dims(r, s->type, &f)) && frag_slots(r, s, &f, &v);
     if (ok && s->type && s->type->flags & AST_F_AUTO_DIMS) {
         resolve_unsupported(r, s->type->loc, "`[auto]` dimensions");
         ok = false;
@@ -142,9 +146,10 @@ void resolve_frag_decl(Resolve *r, const AstNode *s)
         return;
     }
     if (!shaped) take_shape(r, s, &f);
-    int frag = add_frag(r, s, s->name, f);
-    if (s->value) fill_all(r, frag, s->value);
-    define_frag(r, s->name, s->loc, frag);
+    v.type = f.type;
+    v.frag = add_frag(r, s, s->name, f);
+    if (s->value) fill_all(r, v.frag, s->value);
+    scope_add(r, s->name, s->loc, v);
 }
 
 // An expression that must name one fragment.

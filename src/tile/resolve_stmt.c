@@ -600,6 +600,67 @@ static void loop_suffixes(Resolve *r, const AstNode *s)
     }
 }
 
+// Whether an expression uses the name, or one that the loop's body declares.
+static bool uses_inner(const Resolve *r, const AstNode *e, const char *name)
+{
+    if (!e) return false;
+    if (e->kind == AST_NAME) return e->name == name || !scope_find(r, e->name);
+    if (uses_inner(r, e->value, name) || uses_inner(r, e->cond, name) ||
+        uses_inner(r, e->alt, name))
+        return true;
+    for (int i = 0; i < e->list.n; i++)
+        if (uses_inner(r, e->list.at[i], name)) return true;
+    return false;
+}
+
+// Whether arrays of fragments are indexed by the loop's variable inside.
+static bool indexes_fragments(const Resolve *r, const AstNode *n, const char *name)
+{
+    if (!n) return false;
+    const AstNode *array = n;
+    bool inner = false;
+    for (; array->kind == AST_INDEX && array->value; array = array->value)
+        for (int i = 0; i < array->list.n; i++)
+            inner = inner || uses_inner(r, array->list.at[i], name);
+    const Symbol *sym = inner && array->kind == AST_NAME ? scope_find(r, array->name) : NULL;
+    if (sym && sym->value.kind == VAL_FRAG) return true;
+    const AstNode *const part[] = {n->target, n->cond, n->value, n->body, n->alt};
+    for (int i = 0; i < COUNT(part); i++)
+        if (indexes_fragments(r, part[i], name)) return true;
+    const AstList *const lists[] = {&n->list, &n->list2, &n->list3, &n->list4};
+    for (int k = 0; k < COUNT(lists); k++)
+        for (int i = 0; i < lists[k]->n; i++)
+            if (indexes_fragments(r, lists[k]->at[i], name)) return true;
+    return false;
+}
+
+enum { UNROLL_MAX = 64 };
+
+// Registers have no run-time index: a loop over constants whose variable picks one of several
+// fragments is written out, once for each value.
+static bool unrolled(Resolve *r, const AstNode *s)
+{
+    const AstNode *w = s->list.n == 1 ? s->list.at[0] : NULL;
+    if (!w || w->kind != AST_WITHIN || w->list.n != 1 || resolve_breaks(s->body)) return false;
+    const char *name = w->list.at[0]->name;
+    if (!indexes_fragments(r, s->body, name)) return false;
+    Value v = resolve_expr(r, w->value);
+    i64 n;
+    if (v.kind == VAL_LIST && v.n == 1) v = value_index(r, v.item[0].index, DT_S32);
+    if (v.kind != VAL_SCALAR || !v.index || !expr_is_const(v.index, &n) || n > UNROLL_MAX)
+        return false;
+    int errors = diag_errors(r->diag);
+    for (i64 i = 0; i < n && diag_errors(r->diag) == errors; i++) {
+        int mark = scope_push(r);
+        Value x = value_index(r, expr_const(r->x, i), DT_S32);
+        x.bound = v.index;
+        scope_add(r, name, w->list.at[0]->loc, x);
+        resolve_loop_body(r, s, -1);
+        scope_pop(r, mark);
+    }
+    return true;
+}
+
 static void foreach_statement(Resolve *r, const AstNode *s)
 {
     if (!r->at || r->in_apply) {
@@ -612,6 +673,7 @@ static void foreach_statement(Resolve *r, const AstNode *s)
         return;
     }
     loop_suffixes(r, s);
+    if (unrolled(r, s)) return;
     TileBlock *saved = r->at;
     Control outer = {r->control, r->guards, r->control_loc};
     int mark = scope_push(r);

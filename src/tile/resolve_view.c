@@ -344,10 +344,17 @@ Value resolve_index_of(Resolve *r, const AstNode *e)
     if (v.kind == VAL_ARRAY) return index_array(r, e, v);
     if (v.kind == VAL_FRAG && v.slot < 0) {
         i64 i;
-        int n = r->k->frags.at[v.frag].slots;
-        if (!resolve_const(r, e->list.at[0], "the index of a fragment array", 0, n - 1, &i))
+        if (!resolve_const(r, e->list.at[0], "the index of a fragment array", 0, v.count[0] - 1,
+                           &i))
             return value_none();
-        v.slot = (int)i;
+        v.part += (int)i;
+        if (v.ncount == 1) {
+            v.slot = v.part;
+            return v;
+        }
+        v.part *= v.count[1];
+        v.count[0] = v.count[1];
+        v.ncount = 1;
         return v;
     }
     resolve_error(r, e->loc, v.kind == VAL_VIEW ? "an element is `.at(..)`" : NULL,
