@@ -425,12 +425,21 @@ static void put_shape(const ThreadBuffer *t, int from, Buf *b)
     buf_putc(b, ']');
 }
 
+static void put_barrier(int gate, Buf *b)
+{
+    if (gate_of_barrier(gate) == EXPLAIN_CHOSEN_BARRIER)
+        buf_puts(b, "a barrier chosen at run time");
+    else
+        buf_printf(b, "barrier %d", gate_of_barrier(gate));
+}
+
 static void put_gate(const Page *p, int gate, Loc loc, Buf *b)
 {
     if (gate >= 0) {
         buf_printf(b, "%s", buffer_name(p, gate));
     } else {
-        buf_printf(b, "barrier %d ", gate_of_barrier(gate));
+        put_barrier(gate, b);
+        buf_putc(b, ' ');
         put_loc(p, loc, b);
     }
 }
@@ -480,8 +489,9 @@ static void print_releases(const Page *p, int buffer)
         put_role(p, f->role, &b);
         buf_puts(&b, " at");
         put_places(p, FACT_RELEASE, buffer, f->object, f->role, &b);
-        if (f->object >= 0) buf_printf(&b, " through %s", buffer_name(p, f->object));
-        else buf_printf(&b, " through barrier %d", gate_of_barrier(f->object));
+        buf_puts(&b, " through ");
+        if (f->object >= 0) buf_puts(&b, buffer_name(p, f->object));
+        else put_barrier(f->object, &b);
         buf_puts(&b, ": ");
         put_protection(f->n, tma, &b);
         put(p, label, &b);

@@ -57,7 +57,8 @@ typedef struct {
 } Fact;
 
 // A gate is what a role passes before it fills a buffer again: a ring (its buffer index), or a
-// named barrier.
+// named barrier. Those whose number is in a register (one for each warpgroup) count as one.
+enum { EXPLAIN_CHOSEN_BARRIER = 16 };
 static inline int gate_of_barrier(i64 id) { return -1 - (int)id; }
 
 typedef struct {

@@ -27,11 +27,12 @@ typedef struct {
     int gate;
     Loc loc;             // of a named barrier; a ring is one gate wherever it is waited for
 } Gate;
+typedef VEC(Gate) GateVec;
 
 typedef struct {
     Explained *x;
     Flight f;
-    VEC(Gate) gates;     // passed since the last access of a shared tile by this role
+    GateVec gates;       // passed since the last access of a shared tile by this role
     bool stale;          // there was one: the next gate begins a new list
     int role, loops;
     Loc loop;            // of the innermost one
@@ -264,19 +265,23 @@ static void walk_barrier(Walk *w, const ThreadOp *op)
     i64 id = number(&op->opnd[0]), n = number(&op->opnd[1]);
     bool arrive = op->op == OP_BAR_ARRIVE;
     add(w, arrive ? FACT_BAR_ARRIVE : FACT_BAR_SYNC, (int)id, -1, -1, n, op->loc);
-    if (id < 0) return;
-    release(w, gate_of_barrier(id), arrive, op->loc);
-    if (!arrive) pass_gate(w, gate_of_barrier(id), op->loc);
+    int gate = gate_of_barrier(id < 0 ? EXPLAIN_CHOSEN_BARRIER : id);
+    release(w, gate, arrive, op->loc);
+    if (!arrive) pass_gate(w, gate, op->loc);
 }
 
 static void walk_block(Walk *w, const ThreadBlock *b);
 
 // A role begins with what all did before it. Products and stores in flight are its own and end
-// with it; ordinary accesses are left to whoever comes behind.
+// with it, and so are the gates that it passed; ordinary accesses are left to whoever comes behind.
 static void walk_role(Walk *w, const ThreadOp *op)
 {
     Flight outer = w->f;
+    GateVec gates = w->gates;
     int role = w->role;
+    bool stale = w->stale;
+    w->gates = (GateVec){0};
+    for (int i = 0; i < gates.n; i++) vec_push(w->x->arena, &w->gates, gates.at[i]);
     w->f = flight_copy(w, &outer);
     w->role = role_of(w->x, op, role);
     walk_block(w, &op->body);
@@ -285,6 +290,8 @@ static void walk_role(Walk *w, const ThreadOp *op)
         outer.accessed[i] |= in_roles(w->f.accessed[i]);
     }
     w->f = outer;
+    w->gates = gates;
+    w->stale = stale;
     w->role = role;
 }
 
