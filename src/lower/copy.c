@@ -5,17 +5,25 @@
 // Elements of the view that lie beyond its limits read as zero and are not written.
 #include "impl.h"
 
-enum { COPY_UNROLL = 32 }; // passes over the tile that are unrolled; more become a loop
+enum {
+    COPY_UNROLL = 32,  // passes over the tile that are unrolled; more become a loop
+    TMA_MAX_LEAD = 64, // boxes of a tile for its dimensions before the last two
+};
 
 typedef struct {
     const TileOp *op;
+    // The sides of a copy between global and shared memory. Other copies only go through registers:
+    // `shared` is the destination then, `global` the source.
     const TileView *global, *shared;
     DType type;
     int elem;            // bytes
-    i64 rows, cols;      // of the tile, elements
+    int rank;
+    i64 extent[TILE_MAX_RANK]; // of the tile, elements, in each dimension that the views keep
+    i64 rows, cols;      // the last dimension, and all before it as one
     int threads;         // that take part
     const Expr *thread;  // index of this thread among them
     bool group;          // each warpgroup copies its own tile
+    bool direct;         // between global and shared memory
 } Copy;
 
 // Does the place of a view depend on a variable of this parallel level?
@@ -30,43 +38,53 @@ static bool views_depend(const Lower *l, const TileView *v, TileLevel level)
     return false;
 }
 
+// The parts of the block that copy a tile of their own, as the innermost level that the places of
+// the two sides depend on. What is local belongs to a thread.
+static TileLevel copy_level(const Lower *l, const Copy *c)
+{
+    const TileView *sides[2] = {c->shared, c->global};
+    TileLevel level = LEVEL_BLOCK;
+    for (int i = 0; i < 2; i++) {
+        if (l->k->buffers.at[sides[i]->buffer].kind == TB_LOCAL) return LEVEL_THREAD;
+        for (int k = LEVEL_GROUP4; k <= LEVEL_THREAD; k++)
+            if (views_depend(l, sides[i], (TileLevel)k)) level = MAX(level, (TileLevel)k);
+    }
+    return level;
+}
+
 // Fills *c from the operation: which side is shared, the tile's extents, who takes part. False
-// after an error. One side is shared and the other global; the tile's extents are constants.
+// after an error. The tile's extents are constants.
 static bool copy_shape(Lower *l, const TileOp *op, Copy *c)
 {
     const TileBuffer *d = &l->k->buffers.at[op->dst.buffer], *s = &l->k->buffers.at[op->src.buffer];
     *c = (Copy){.op = op, .type = d->type, .elem = dtype_bytes[d->type]};
-    if ((d->kind == TB_SHARED) == (s->kind == TB_SHARED)) {
-        lower_error(l, op->loc, NULL, "not supported yet: copy from %s to %s memory",
-                    s->kind == TB_SHARED ? "shared" : "global",
-                    d->kind == TB_SHARED ? "shared" : "global");
-        return false;
-    }
-    c->shared = d->kind == TB_SHARED ? &op->dst : &op->src;
-    c->global = d->kind == TB_SHARED ? &op->src : &op->dst;
+    bool out = s->kind == TB_SHARED && d->kind == TB_GLOBAL;
+    c->direct = out || (s->kind == TB_GLOBAL && d->kind == TB_SHARED);
+    c->shared = out ? &op->src : &op->dst;
+    c->global = out ? &op->dst : &op->src;
     const TileView *v = c->shared, *g = c->global;
-    if (v->rank > 2 || v->rank < 1 || g->rank != v->rank) {
+    if (v->rank < 1 || g->rank != v->rank) {
         lower_error(l, op->loc, "drop dimensions of extent 1 with .sqz()",
                     "not supported yet: copy of a tile of rank %d to rank %d", g->rank, v->rank);
         return false;
     }
+    c->rank = v->rank;
     c->rows = 1;
-    bool known = expr_is_const(v->extent[v->dim[v->rank - 1]], &c->cols) &&
-                 (v->rank == 1 || expr_is_const(v->extent[v->dim[0]], &c->rows));
-    if (!known) {
-        lower_error(l, op->loc, NULL, "the extents of a copied tile must be constants");
-        return false;
+    for (int i = 0; i < c->rank; i++) {
+        if (!expr_is_const(v->extent[v->dim[i]], &c->extent[i])) {
+            lower_error(l, op->loc, NULL, "the extents of a copied tile must be constants");
+            return false;
+        }
+        if (i + 1 < c->rank) c->rows *= c->extent[i];
     }
-    if (views_depend(l, c->shared, LEVEL_THREAD) || views_depend(l, c->global, LEVEL_THREAD) ||
-        views_depend(l, c->shared, LEVEL_WARP) || views_depend(l, c->global, LEVEL_WARP)) {
-        lower_error(l, op->loc, "copy one tile for the whole block or warpgroup",
-                    "not supported yet: a tile copy that depends on the thread or warp");
-        return false;
-    }
-    c->group = views_depend(l, c->shared, LEVEL_GROUP4) || views_depend(l, c->global, LEVEL_GROUP4);
-    c->threads = c->group ? 128 : l->role.hi - l->role.lo;
+    c->cols = c->extent[c->rank - 1];
     const Expr *tid = lower_reg_expr(l, lower_tid(l));
-    c->thread = c->group ? expr_bin(l->x, EX_MOD, tid, lower_const(l, 128))
+    static const int part[LEVEL_COUNT] = {[LEVEL_GROUP4] = 128, [LEVEL_WARP] = 32,
+                                          [LEVEL_THREAD] = 1};
+    TileLevel level = copy_level(l, c);
+    c->group = level != LEVEL_BLOCK;
+    c->threads = c->group ? part[level] : l->role.hi - l->role.lo;
+    c->thread = c->group ? expr_bin(l->x, EX_MOD, tid, lower_const(l, c->threads))
                          : expr_sub(l->x, tid, lower_const(l, l->role.lo));
     return true;
 }
@@ -102,7 +120,7 @@ typedef struct {                 // one pass over the tile: thread t handles uni
     ThreadBlock *saved;
     int mark;
     Operand outer;               // guard outside
-    const Expr *at[2];           // coordinates in the view of the unit's first element
+    const Expr *at[TILE_MAX_RANK]; // coordinates in the view of the unit's first element
     Operand live;                // predicate: the unit is in the tile; OPD_NONE: always
 } Pass;
 
@@ -126,9 +144,12 @@ static void open_pass(Lower *l, const Copy *c, int unit, Pass *p)
     const Expr *row = expr_bin(l->x, EX_DIV, index, lower_const(l, per_row));
     const Expr *col = expr_bin(l->x, EX_MOD, index, lower_const(l, per_row));
     col = expr_mul(l->x, col, lower_const(l, unit));
-    int k = 0;
-    if (c->shared->rank == 2) p->at[k++] = row;
-    p->at[k] = col;
+    p->at[c->rank - 1] = col;
+    for (int d = c->rank - 2; d >= 0; d--) { // the last dimension of the rows is the fastest
+        const Expr *n = lower_const(l, c->extent[d]);
+        p->at[d] = d ? expr_bin(l->x, EX_MOD, row, n) : row;
+        row = expr_bin(l->x, EX_DIV, row, n);
+    }
     p->live = (Operand){0};
     if (total % c->threads) p->live = lower_compare(l, CMP_LT, index, lower_const(l, total));
 }
@@ -240,6 +261,35 @@ static void copy_out(Lower *l, const Copy *c, int bytes)
     close_pass(l, &p);
 }
 
+static bool is_global(const Lower *l, const TileView *v)
+{
+    return l->k->buffers.at[v->buffer].kind == TB_GLOBAL;
+}
+
+// Neither from global to shared memory nor back: one element at a time. Beyond the source's edge
+// zeros are written, beyond the destination's nothing is.
+static void copy_elements(Lower *l, const Copy *c)
+{
+    Pass p;
+    open_pass(l, c, 1, &p);
+    const TileView *from = &c->op->src, *to = &c->op->dst;
+    ThreadType t = lower_memory_type(c->type);
+    Operand there = both(l, p.live, lower_inside(l, from, p.at, 1));
+    Operand room = both(l, p.live, lower_inside(l, to, p.at, 1));
+    Address src = lower_address(l, from, p.at), dst = lower_address(l, to, p.at);
+    Operand v = opd_reg(lower_new_reg(l, "raw", (RegClass)thread_type_class[t], 1), 0);
+    if (there.kind != OPD_NONE) {
+        ThreadType zero = t == TT_B8 ? TT_B16 : t;
+        EMIT(&l->b, OP_MOV, zero, v, t == TT_F32 ? opd_f32(0.0f) : opd_imm(0));
+    }
+    guard_with(l, there);
+    lower_emit_mem(l, is_global(l, from) ? OP_LDG : OP_LDS, t, 1, &v, src);
+    l->b.guard = p.outer;
+    guard_with(l, room);
+    lower_emit_mem(l, is_global(l, to) ? OP_STG : OP_STS, t, 1, &v, dst);
+    close_pass(l, &p);
+}
+
 // ---- by the TMA unit ----------------------------------------------------------------------------
 
 static const Expr *var_to_zero(void *ctx, const Expr *var)
@@ -302,8 +352,9 @@ static i64 box_blocks(Lower *l, const Copy *c, i64 wide)
     int last = t->rank - 1;
     i64 rows, blocks = c->cols / wide;
     if (!smem_layout[s->layout].span || blocks < 2 || blocks > 256 || c->cols % wide) return 1;
-    if (t->rank == TMA_MAX_RANK || v->dim[v->rank - 1] != last || c->rows > 256) return 1;
-    if (!expr_is_const(s->dim[s->rank - 2], &rows) || rows != c->rows) return 1;
+    if (t->rank == TMA_MAX_RANK || v->dim[v->rank - 1] != last || c->rank < 2) return 1;
+    if (!expr_is_const(s->dim[s->rank - 2], &rows) || rows != c->extent[c->rank - 2] || rows > 256)
+        return 1;
     bool exact = expr_pow2_divisor(l->x, t->dim[last]) % wide == 0 &&
                  expr_pow2_divisor(l->x, v->origin[last]) % wide == 0;
     return exact ? blocks : 1;
@@ -330,7 +381,7 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
         if (i > 0) tma_require(l, tma_stride_rule(l, t, d));
     }
     m.box[t->rank - 1 - v->dim[v->rank - 1]] = (u32)wide;
-    if (v->rank == 2) m.box[t->rank - 1 - v->dim[0]] = (u32)rows;
+    if (v->rank >= 2) m.box[t->rank - 1 - v->dim[v->rank - 2]] = (u32)rows;
     if (blocks > 1) {
         m.dim[m.rank] = expr_bin(l->x, EX_DIV, m.dim[0], lower_const(l, wide));
         m.stride[m.rank] = lower_const(l, wide * c->elem);
@@ -349,6 +400,35 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
     vec_push(l->m->arena, &l->step->tmaps, m);
     const char *name = intern_printf(l->m->names, "tmap_%s_%d", t->name, index);
     return lower_param(l, name, PARAM_TMAP, (PlanArg){.kind = ARG_TMAP, .index = index});
+}
+
+// Rows of a box lie one behind the other in shared memory, from a multiple of 128 bytes on. NULL, or
+// the rule that the tile in the buffer breaks.
+static const char *box_start(Lower *l, const Copy *c)
+{
+    enum { UNIT = 128 };
+    const TileView *w = c->shared;
+    const TileBuffer *s = &l->k->buffers.at[w->buffer];
+    int span = smem_layout[s->layout].span, last = s->rank - 1;
+    bool rows = w->dim[w->rank - 1] == last && (w->rank < 2 || w->dim[w->rank - 2] == last - 1);
+    if (!rows) return "a TMA tile keeps the last dimensions of its shared buffer";
+    i64 step = c->elem; // bytes from one index of dimension d to the next
+    bool whole = true;
+    for (int d = last; d >= 0; d--) {
+        bool leads = false; // one box for each of its indices
+        for (int i = 0; i + 2 < w->rank; i++) leads |= w->dim[i] == d && c->extent[i] > 1;
+        i64 start = MIN(expr_pow2_divisor(l->x, w->origin[d]), (i64)UNIT);
+        if (span && d == last) {
+            whole &= start * c->elem % MIN(span, UNIT) == 0;
+            step = span;
+            continue;
+        }
+        whole &= start * step % UNIT == 0 && (!leads || step % UNIT == 0);
+        i64 below = s->dim[d]->value;
+        step = span && d == last - 1 ? below * s->dim[last]->value * c->elem : step * below;
+    }
+    if (s->slots > 1) whole &= step % UNIT == 0;
+    return whole ? NULL : "a TMA tile begins at a multiple of 128 bytes of its shared buffer";
 }
 
 // Why the TMA unit cannot take this tile whatever the sizes are; NULL: it can. The innermost start
@@ -385,7 +465,9 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
                                "part of %s", t->name);
     }
     const SmemLayoutInfo *y = &smem_layout[s->layout];
-    bool whole = c->shared->rank == s->rank && c->cols == s->dim[s->rank - 1]->value;
+    if (c->rows / (c->rank > 1 ? c->extent[c->rank - 2] : 1) > TMA_MAX_LEAD)
+        return arena_printf(a, "a TMA tile of more than %d rows x columns", TMA_MAX_LEAD);
+    bool whole = c->cols == s->dim[s->rank - 1]->value;
     if (!y->span && (c->cols > 256 || !whole)) {
         *hint = "swizzle it (.swiz<128>)";
         return arena_printf(a, "an unswizzled TMA tile is a whole shared tile of at most 256 "
@@ -395,7 +477,8 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
     if (y->span && width > y->span && width % y->span)
         return arena_printf(a, "a tile row of %lld bytes is not a multiple of the swizzle width %d",
                             (long long)width, y->span);
-    return NULL;
+    *hint = "use dma.copy";
+    return box_start(l, c);
 }
 
 // Coordinates of the box whose first element is `first` of the view, innermost first, in registers.
@@ -427,41 +510,55 @@ static int box_coordinates(Lower *l, const Copy *c, const Expr *const *first, i6
     return n;
 }
 
+// One box, whose first element is `at` of the views.
+static void tma_box(Lower *l, const Copy *c, const Expr *const *at, i64 rows, i64 wide, i64 blocks,
+                    const Address *mbar)
+{
+    int map = tensor_map(l, c, rows, wide, blocks), n = 0;
+    Address s = lower_address(l, c->shared, at);
+    Operand o[4 + TMA_MAX_RANK + 2];
+    if (mbar) o[n++] = s.base, o[n++] = s.offset;
+    o[n++] = opd_param(map);
+    int rank = box_coordinates(l, c, at, wide, blocks, o + n);
+    n += rank;
+    if (mbar)
+        o[n++] = mbar->base, o[n++] = mbar->offset;
+    else
+        o[n++] = s.base, o[n++] = s.offset;
+    ThreadOp *op = thread_emit(&l->b, mbar ? OP_TMA_LOAD : OP_TMA_STORE, TT_NONE, n, o);
+    op->n = (u16)rank;
+    if (c->op->hint == HINT_EVICT_FIRST) op->flags |= OPF_EVICT_FIRST;
+    if (c->op->hint == HINT_EVICT_LAST) op->flags |= OPF_EVICT_LAST;
+    thread_mem(&l->b, op, s.ref);
+    if (mbar) thread_mem(&l->b, op, mbar->ref);
+}
+
 // Issues the boxes of a tile: all of it where box_blocks allows, else one per swizzle-wide block of
-// columns and 256 rows. A row of a swizzled map's box may not be wider than the span (32, 64 or 128
+// columns and 256 rows; and for each index of dimensions before the last two. A row of a swizzled map's box may not be wider than the span (32, 64 or 128
 // bytes), which is why a wide tile lies in shared memory as blocks of columns behind each other.
 // `mbar`: the barrier that a load's bytes are counted on; NULL: a store.
 static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
 {
     const SmemLayoutInfo *y = &smem_layout[l->k->buffers.at[c->shared->buffer].layout];
-    i64 wide = y->span ? MIN(c->cols, y->span / c->elem) : c->cols, tall = MIN(c->rows, (i64)256);
-    i64 blocks = box_blocks(l, c, wide);
-    for (i64 r = 0; r < c->rows; r += tall) {
-        for (i64 col = 0; col < c->cols; col += wide * blocks) {
-            const Expr *at[2] = {lower_const(l, r), lower_const(l, col)};
-            const Expr **first = c->shared->rank == 2 ? at : at + 1;
-            int map = tensor_map(l, c, MIN(tall, c->rows - r), wide, blocks);
-            Address s = lower_address(l, c->shared, first);
-            Operand o[4 + TMA_MAX_RANK + 2];
-            int n = 0;
-            if (mbar) o[n++] = s.base, o[n++] = s.offset;
-            o[n++] = opd_param(map);
-            int rank = box_coordinates(l, c, first, wide, blocks, o + n);
-            n += rank;
-            if (mbar)
-                o[n++] = mbar->base, o[n++] = mbar->offset;
-            else
-                o[n++] = s.base, o[n++] = s.offset;
-            ThreadOp *op = thread_emit(&l->b, mbar ? OP_TMA_LOAD : OP_TMA_STORE, TT_NONE, n, o);
-            op->n = (u16)rank;
-            if (c->op->hint == HINT_EVICT_FIRST) op->flags |= OPF_EVICT_FIRST;
-            if (c->op->hint == HINT_EVICT_LAST) op->flags |= OPF_EVICT_LAST;
-            thread_mem(&l->b, op, s.ref);
-            if (mbar) thread_mem(&l->b, op, mbar->ref);
+    i64 wide = y->span ? MIN(c->cols, y->span / c->elem) : c->cols;
+    i64 rows = c->rank > 1 ? c->extent[c->rank - 2] : 1, tall = MIN(rows, (i64)256);
+    i64 blocks = box_blocks(l, c, wide), lead = c->rows / rows;
+    for (i64 n = 0; n < lead; n++) {
+        const Expr *at[TILE_MAX_RANK];
+        i64 rest = n;
+        for (int d = c->rank - 3; d >= 0; d--) {
+            at[d] = lower_const(l, rest % c->extent[d]);
+            rest /= c->extent[d];
+        }
+        for (i64 r = 0; r < rows; r += tall) {
+            for (i64 col = 0; col < c->cols; col += wide * blocks) {
+                if (c->rank > 1) at[c->rank - 2] = lower_const(l, r);
+                at[c->rank - 1] = lower_const(l, col);
+                tma_box(l, c, at, MIN(tall, rows - r), wide, blocks, mbar);
+            }
         }
     }
 }
-
 // A barrier of one slot for a load, with its phase register; made once per load or future. One
 // arrival: that of the thread which issues and announces the bytes. The first wait asks for phase
 // 0.
@@ -597,7 +694,8 @@ static CopyCarrier choose_carrier(Lower *l, const TileOp *op)
 {
     Copy c;
     if (choose_tma(l, op)) return CARRY_TMA;
-    if (l->failed || !copy_shape(l, op, &c) || c.shared != &op->dst) return CARRY_REGISTERS;
+    if (l->failed || !copy_shape(l, op, &c) || !c.direct || c.shared != &op->dst)
+        return CARRY_REGISTERS;
     int w = widest(l, &c, async_widths, COUNT(async_widths), false);
     return w ? CARRY_CP_ASYNC : CARRY_REGISTERS;
 }
@@ -629,6 +727,10 @@ void lower_op_COPY(Lower *l, const TileOp *op)
     if (!copy_shape(l, op, &c)) return;
     bool in = c.shared == &op->dst;
     int w;
+    if (!c.direct) {
+        copy_elements(l, &c);
+        return;
+    }
     switch (lower_carrier(l, op)) {
     case CARRY_TMA: copy_by_tma(l, &c, in); break;
     case CARRY_CP_ASYNC:

@@ -528,7 +528,8 @@ void lower_op_STORE(Lower *l, const TileOp *op)
 {
     const TileBuffer *t = &l->k->buffers.at[op->elem.buffer];
     Operand outer = l->b.guard;
-    if (l->apply.op && (l->apply.layout == FL_ROW || l->apply.layout == FL_COL)) {
+    bool shares = l->apply.layout == FL_ROW || l->apply.layout == FL_COL;
+    if (l->apply.op && shares && t->kind != TB_LOCAL) {
         l->b.guard = (Operand){0}; // predicates are computed in all lanes, else they stay stale
         Operand own = owner_guard(l);
         l->b.guard = outer.kind == OPD_NONE ? own : opd_reg(lower_and(l, outer, own), 0);

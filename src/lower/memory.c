@@ -9,10 +9,13 @@ int lower_buffer(Lower *l, int tile_buffer)
     if (l->buffer[tile_buffer] >= 0) return l->buffer[tile_buffer];
     const TileBuffer *t = &l->k->buffers.at[tile_buffer];
     ThreadBuffer b = {.name = t->name, .type = t->type, .loc = t->loc, .layout = t->layout};
-    if (t->kind == TB_SHARED) {
+    if (t->kind != TB_GLOBAL) {
         b.kind = BUF_SHARED;
         if (t->slots > 1) b.dim[b.rank++] = lower_const(l, t->slots);
         for (int d = 0; d < t->rank; d++) b.dim[b.rank++] = t->dim[d];
+        // What is local lies in shared memory, as one element of every thread after the other: the
+        // threads of a warp that take the same element take neighbouring words.
+        if (t->kind == TB_LOCAL) b.dim[b.rank++] = lower_const(l, l->tf->threads);
         // The pattern repeats every 8 rows; a next column block or tile must start a new one.
         if (smem_layout[t->layout].span && (t->rank < 2 || t->dim[t->rank - 2]->value % 8))
             lower_error(l, t->loc, "use a multiple of 8 rows",
@@ -96,6 +99,7 @@ static Address shared_address(Lower *l, const TileView *v, const Expr *const *at
         a.ref.coord[a.ref.ncoord++] = v->slot ? lower_subst(l, v->slot) : lower_const(l, 0);
     coordinates(l, v, at, a.ref.coord + a.ref.ncoord);
     a.ref.ncoord += t->rank;
+    if (t->kind == TB_LOCAL) a.ref.coord[a.ref.ncoord++] = lower_reg_expr(l, lower_tid(l));
     const Expr *off = smem_offset_expr(l, b, a.ref.coord), *rest;
     a.offset = lower_split(l, off, &rest);
     int base = lower_shared_base(l, id);

@@ -90,7 +90,7 @@ static bool check_view(Checker *c, const TileView *v, const char *what)
     if (v->slot) {
         names_of(c, v->slot);
         i64 n;
-        if (b->kind != TB_SHARED) broken(c, "%s has a slot of a global buffer", what);
+        if (b->kind == TB_GLOBAL) broken(c, "%s has a slot of a global buffer", what);
         if (expr_is_const(v->slot, &n) && (n < 0 || n >= b->slots))
             broken(c, "%s has slot %lld of %d", what, (long long)n, b->slots);
     }
@@ -308,7 +308,9 @@ static void check_copy(Checker *c, const TileOp *o)
     if (d->kind == TB_GLOBAL && s->kind == TB_GLOBAL) broken(c, "a copy from global to global");
     if (o->engine > ENGINE_TMA || o->hint > HINT_EVICT_LAST || o->swizzle >= SL_COUNT)
         broken(c, "an unknown engine, hint or swizzle");
-    if (o->engine == ENGINE_TMA && d->kind == s->kind) broken(c, "a tma copy within one memory");
+    bool local = d->kind == TB_LOCAL || s->kind == TB_LOCAL;
+    if (o->engine == ENGINE_TMA && (d->kind == s->kind || local))
+        broken(c, "a tma copy that is not between global and shared memory");
     if (o->future >= c->k->futures.n) broken(c, "an unknown future");
     check_event(c, o);
     if (o->event >= 0 && (o->engine != ENGINE_TMA || d->kind != TB_SHARED || o->future >= 0))
@@ -552,10 +554,12 @@ static void check_buffers(Checker *c)
         }
         for (int d = 0; d < b->rank; d++) {
             index_expr(c, b->dim[d], "an extent");
-            if (b->kind == TB_SHARED && !is_positive(b->dim[d]))
+            if (b->kind != TB_GLOBAL && !is_positive(b->dim[d]))
                 broken(c, "shared buffer '%s' has an extent that is no positive constant", b->name);
         }
-        if (b->kind == TB_SHARED && (b->slots < 1 || b->layout >= SL_COUNT))
+        if (b->kind == TB_LOCAL && b->layout != SL_ROW)
+            broken(c, "'%s' is local and swizzled", b->name);
+        if (b->kind != TB_GLOBAL && (b->slots < 1 || b->layout >= SL_COUNT))
             broken(c, "shared buffer '%s' has %d slots", b->name, b->slots);
         const Plan *p = c->fn->plan;
         if (b->kind == TB_GLOBAL &&

@@ -287,8 +287,9 @@ static void print_decls(Printer *p)
 {
     const TileKernel *k = p->k;
     for (int i = 0; i < k->buffers.n; i++) {
+        static const char *const kind[] = {"global", "shared", "local"};
         const TileBuffer *b = &k->buffers.at[i];
-        buf_printf(p->out, "  %s %s %s ", b->kind == TB_GLOBAL ? "global" : "shared", b->name,
+        buf_printf(p->out, "  %s %s %s ", kind[b->kind], b->name,
                    dtype_name[b->type]);
         print_dims(p, b);
         if (b->kind == TB_GLOBAL)

@@ -585,6 +585,8 @@ static void take_decls(Reader *r)
             take_buffer(r, TB_GLOBAL);
         } else if (try_word(r, "shared")) {
             take_buffer(r, TB_SHARED);
+        } else if (try_word(r, "local")) {
+            take_buffer(r, TB_LOCAL);
         } else if (try_word(r, "frag")) {
             take_frag_decl(r);
         } else if (try_word(r, "scalar")) {

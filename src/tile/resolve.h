@@ -20,7 +20,8 @@ enum {
     RESOLVE_MAX_LIST = 8,
     RESOLVE_MAX_PAR = 8,
     RESOLVE_MAX_THREADS = 1024,
-    RESOLVE_MAX_LOOPS = 8
+    RESOLVE_MAX_LOOPS = 8,
+    RESOLVE_LOCAL_RANK = TILE_MAX_RANK - 2 // slot and thread become dimensions too
 };
 
 // What an expression or a name means.

@@ -47,7 +47,7 @@ void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 typedef struct {
     const AstNode *s;
     Value src, dst;
-    bool src_shared, dst_shared, tma, async;
+    bool src_shared, dst_shared, local, tma, async; // local: one side belongs to each thread
 } Transfer;
 
 static bool is_shared(const Resolve *r, const Value *v)
@@ -55,16 +55,21 @@ static bool is_shared(const Resolve *r, const Value *v)
     return r->k->buffers.at[v->view.buffer].kind == TB_SHARED;
 }
 
+static bool is_local(const Resolve *r, const Value *v)
+{
+    return r->k->buffers.at[v->view.buffer].kind == TB_LOCAL;
+}
+
 // Which memory to which, and which modifiers each engine has.
 static bool check_direction(Resolve *r, const Transfer *t)
 {
     const AstNode *s = t->s;
-    if (!t->src_shared && !t->dst_shared) {
+    if (!t->src_shared && !t->dst_shared && !t->local) {
         resolve_error(r, s->loc, "go through shared memory: `x = dma.copy src => shared;`",
                       "a copy from global to global memory");
         return false;
     }
-    if (t->tma && t->src_shared == t->dst_shared) {
+    if (t->tma && (t->src_shared == t->dst_shared || t->local)) {
         resolve_error(r, s->loc, "dma.copy can",
                       "tma copies between global and shared memory only");
         return false;
@@ -74,7 +79,7 @@ static bool check_direction(Resolve *r, const Transfer *t)
                       "tma.load goes from global to shared memory only");
         return false;
     }
-    if (t->async && (t->src_shared || !t->dst_shared)) {
+    if (t->async && (t->src_shared || !t->dst_shared || t->local)) {
         resolve_error(r, s->loc, "leave out .async",
                       "an asynchronous copy goes from global to shared memory only");
         return false;
@@ -193,10 +198,15 @@ static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
            : s->swizzle == 32 ? SL_SWZ32
                               : SL_ROW;
     const Value *shared = t->dst_shared ? &t->dst : &t->src;
+    if (!t->dst_shared && !t->src_shared) {
+        if (*out == SL_ROW) return true;
+        resolve_error(r, s->loc, "leave it out", "a swizzle, and neither side is in shared memory");
+        return false;
+    }
     int id = shared->view.buffer;
     TileBuffer *b = &r->k->buffers.at[id];
     BufferUse *use = &r->uses.at[id];
-    bool fills = t->dst_shared && !t->src_shared;
+    bool fills = t->dst_shared && !t->src_shared && !t->local;
     if (*out == SL_ROW) {
         if (fills && use->swizzle_loc.line) {
             resolve_error(
@@ -236,17 +246,19 @@ static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
 // `x = dma.copy src => shared`: the buffer that the copy fills.
 static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Value *out)
 {
-    if (s->storage != STOR_SHARED) {
-        resolve_unsupported(r, s->loc, "`=> %s`", ast_storage_name(s->storage));
+    if (s->storage != STOR_SHARED && s->storage != STOR_LOCAL) {
+        resolve_error(r, s->loc, "`=> shared` and `=> local` exist", "a copy into new %s memory",
+                      ast_storage_name(s->storage));
         return false;
     }
+    bool local = s->storage == STOR_LOCAL;
     if (!s->name) {
         resolve_error(r, s->loc, "write `x = dma.copy src => shared;`",
-                      "a copy into new shared memory needs a name");
+                      "a copy into new %s memory needs a name", local ? "local" : "shared");
         return false;
     }
     TileBuffer b = {.name = s->name,
-                    .kind = TB_SHARED,
+                    .kind = local ? TB_LOCAL : TB_SHARED,
                     .type = src->type,
                     .rank = src->view.rank,
                     .param = -1,
@@ -259,6 +271,11 @@ static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Valu
         resolve_error(r, s->value->loc, "cut a tile: `.subspan(64, 64).at(i, j)`",
                       "a shared buffer needs constant extents; the source is %s",
                       view_text(r, src));
+        return false;
+    }
+    if (local && b.rank > RESOLVE_LOCAL_RANK) {
+        resolve_error(r, s->loc, "drop dimensions of extent 1 with .sqz()",
+                      "a local buffer of rank %d; at most %d", b.rank, RESOLVE_LOCAL_RANK);
         return false;
     }
     *out = view_of_buffer(r, resolve_add_buffer(r, b));
@@ -296,7 +313,6 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
         resolve_error(r, s->loc, "put it before or behind the apply", "a transfer inside an apply");
         return false;
     }
-    if (!resolve_together(r, s->loc, "a transfer", LEVEL_BLOCK)) return false;
     if (r->roles && !t->tma && (r->role_lo % 32 || r->role_hi % 32)) {
         resolve_unsupported(r, s->loc, "dma.copy by a part of a warp (threads %d to %d)",
                             r->role_lo, r->role_hi - 1);
@@ -313,6 +329,8 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
         return false;
     t->src_shared = is_shared(r, &t->src);
     t->dst_shared = is_shared(r, &t->dst);
+    t->local = is_local(r, &t->src) || is_local(r, &t->dst);
+    if (!t->local && !resolve_together(r, s->loc, "a transfer", LEVEL_BLOCK)) return false;
     return check_direction(r, t) && check_shapes(r, t) && (!t->tma || check_tma(r, t)) &&
            check_places(r, t);
 }

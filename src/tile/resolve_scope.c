@@ -248,6 +248,8 @@ int resolve_tree_level(const Resolve *r, const TExpr *x)
 {
     if (!x) return LEVEL_BLOCK;
     if (x->kind == TX_FRAG) return LEVEL_THREAD;
+    if (x->kind == TX_ELEM && r->k->buffers.at[x->view->buffer].kind == TB_LOCAL)
+        return LEVEL_THREAD;
     int level = LEVEL_BLOCK;
     if (x->kind == TX_INDEX) level = resolve_expr_level(r, x->index);
     if (x->kind == TX_SCALAR)

@@ -210,15 +210,11 @@ static bool buffer_decl_rules(Resolve *r, const AstNode *s)
                           ast_storage_name(s->storage));
         return false;
     }
-    if (s->storage != STOR_SHARED) {
-        resolve_unsupported(r, s->loc, "local buffers");
-        return false;
-    }
     if (r->in_apply) {
         resolve_error(r, s->loc, NULL, "a buffer inside an apply");
         return false;
     }
-    if (s->value) {
+    if (s->value && s->storage == STOR_SHARED) {
         resolve_error(r, s->value->loc, "fill it with a copy or a loop",
                       "a shared buffer cannot have an initialiser");
         return false;
@@ -232,9 +228,10 @@ static bool buffer_decl_rules(Resolve *r, const AstNode *s)
         return false;
     }
     int rank = s->type->list.n;
-    if (rank < 1 || rank > TILE_MAX_RANK) {
+    int most = s->storage == STOR_SHARED ? TILE_MAX_RANK : RESOLVE_LOCAL_RANK;
+    if (rank < 1 || rank > most) {
         resolve_error(r, s->type->loc, NULL, "a buffer of rank %d; it has 1 to %d dimensions", rank,
-                      TILE_MAX_RANK);
+                      most);
         return false;
     }
     if (s->list.n > 2) {
@@ -244,16 +241,75 @@ static bool buffer_decl_rules(Resolve *r, const AstNode *s)
     return true;
 }
 
-// shared T [dims] name[N][M]: an array is one buffer with N * M slots.
+// The extents of a buffer: constants, or the shape of another tile (`[s.span]`). Returns the number
+// of elements, 0 after an error.
+static i64 buffer_extents(Resolve *r, const AstNode *s, TileBuffer *b)
+{
+    i64 n, total = 1;
+    for (int i = 0; i < s->type->list.n; i++) {
+        const AstNode *e = s->type->list.at[i];
+        Value v = e->kind == AST_MEMBER || e->kind == AST_NAME ? resolve_expr(r, e) : value_none();
+        if (v.kind != VAL_LIST) {
+            const char *what = b->kind == TB_LOCAL ? "an extent of a local buffer"
+                                                   : "an extent of a shared buffer";
+            if (!resolve_const(r, e, what, 1, 1 << 20, &n)) return 0;
+            v = (Value){.n = 1, .item = {{expr_const(r->x, n), NULL}}};
+        }
+        for (int k = 0; k < v.n; k++) {
+            bool fits = expr_is_const(v.item[k].index, &n) && n > 0 && n <= 1 << 20;
+            if (!fits || b->rank == TILE_MAX_RANK) {
+                resolve_error(r, e->loc, NULL, fits ? "a buffer of more than %d dimensions"
+                                                    : "the extents of a buffer are constants",
+                              TILE_MAX_RANK);
+                return 0;
+            }
+            total = MIN(total * n, (i64)1 << 32);
+            b->dim[b->rank++] = v.item[k].index;
+        }
+    }
+    return total;
+}
+
+// local T [dims] x {v}: each element of each thread's own buffer is v.
+static void fill_local(Resolve *r, const AstNode *s, int buffer, i64 elements)
+{
+    const TileBuffer *b = &r->k->buffers.at[buffer];
+    Value v = resolve_convert(r, resolve_expr(r, s->value), b->type, s->value->loc);
+    if (v.kind == VAL_NONE) return;
+    TileOp *loop = resolve_emit(r, TOP_FOR, s->loc);
+    loop->var = resolve_var(r, intern(r->m->names, "element"));
+    loop->lo = expr_const(r->x, 0);
+    loop->hi = expr_const(r->x, elements);
+    loop->step = expr_const(r->x, 1);
+    expr_set_range(r->x, loop->var, 0, elements - 1);
+    TileBlock *saved = r->at;
+    r->at = &loop->body;
+    TileOp *o = resolve_emit(r, TOP_STORE, s->loc);
+    o->elem = view_of_buffer(r, buffer).view;
+    const Expr *rest = expr_var(r->x, loop->var);
+    for (int d = b->rank - 1; d >= 0; d--) {
+        o->elem.origin[d] = d ? expr_bin(r->x, EX_MOD, rest, b->dim[d]) : rest;
+        o->elem.extent[d] = expr_const(r->x, 1);
+        rest = expr_bin(r->x, EX_DIV, rest, b->dim[d]);
+    }
+    o->elem.rank = 0;
+    o->value = value_tree(r, &v, s->loc);
+    r->at = saved;
+}
+
+// shared T [dims] name[N][M]: an array is one buffer with N * M slots. So is `local`.
 void resolve_buffer_decl(Resolve *r, const AstNode *s)
 {
-    TileBuffer b = {.name = s->name, .kind = TB_SHARED, .param = -1, .slots = 1, .loc = s->loc};
+    bool local = s->storage != STOR_SHARED;
+    TileBuffer b = {.name = s->name, .kind = local ? TB_LOCAL : TB_SHARED, .param = -1, .slots = 1,
+                    .loc = s->loc};
     bool ok = buffer_decl_rules(r, s);
-    i64 n, bytes = 1;
-    for (int i = 0; ok && i < s->type->list.n; i++) {
-        ok = resolve_const(r, s->type->list.at[i], "an extent of a shared buffer", 1, 1 << 20, &n);
-        bytes = ok ? MIN(bytes * n, (i64)1 << 32) : 1;
-        if (ok) b.dim[b.rank++] = expr_const(r->x, n);
+    i64 n, elements = ok ? buffer_extents(r, s, &b) : 0, bytes = elements;
+    ok = elements > 0;
+    if (ok && local && b.rank > RESOLVE_LOCAL_RANK) {
+        resolve_error(r, s->type->loc, NULL, "a local buffer of rank %d; at most %d", b.rank,
+                      RESOLVE_LOCAL_RANK);
+        ok = false;
     }
     Value v = {.kind = VAL_ARRAY};
     for (int i = 0; ok && i < s->list.n; i++) {
@@ -284,6 +340,10 @@ void resolve_buffer_decl(Resolve *r, const AstNode *s)
         v = view_of_buffer(r, id);
     }
     scope_add(r, s->name, s->loc, v);
+    if (s->value && v.ncount)
+        resolve_unsupported(r, s->value->loc, "an initialiser of an array of buffers");
+    else if (s->value)
+        fill_local(r, s, id, elements);
 }
 
 // ---- assignments -------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ enum { TILE_MAX_RANK = 6 };
 typedef enum { LEVEL_BLOCK, LEVEL_GROUP4, LEVEL_WARP, LEVEL_THREAD, LEVEL_COUNT } TileLevel;
 extern const char *const tile_level_name[LEVEL_COUNT]; // "block" "group-4" "group" "thread"
 
-typedef enum { TB_GLOBAL, TB_SHARED } TileBufferKind;
+// TB_LOCAL: every thread has one of its own.
+typedef enum { TB_GLOBAL, TB_SHARED, TB_LOCAL } TileBufferKind;
 typedef struct {
     const char *name;              // of the source; unique
     u8 kind;                       // TileBufferKind
@@ -30,7 +31,7 @@ typedef struct {
     int rank;
     const Expr *dim[TILE_MAX_RANK]; // extents in elements; shared: constants
     int param;                     // TB_GLOBAL: index in plan->params
-    int slots;                     // TB_SHARED: elements of an array of buffers, 1: plain
+    int slots;                     // not TB_GLOBAL: elements of an array of buffers, 1: plain
     SmemLayout layout;             // TB_SHARED: by the copies that fill it (one swizzle per buffer)
     Loc loc;
 } TileBuffer;
