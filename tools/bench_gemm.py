@@ -20,35 +20,20 @@ from pathlib import Path
 import gpu_meter
 from bench_attention import ROOT, Library, Tensor, kernels, measure
 
-TYPES = {"bf16": (2, "bf16"), "f16": (1, "f16"), "f8": (4, "f8_e4m3")}  # baton_type, -D ELEM
-S32 = 6
+TYPES = {"bf16": "bf16", "f16": "f16", "f8": "f8_e4m3"}  # as baton spells them
 
 
 class GemmLibrary(Library):
-    """Arguments of several types, and the number of multiprocessors for kernels that ask for it."""
-
-    def __init__(self, library, sms):
-        super().__init__(library)
-        self.sms = sms
+    """Arguments of several types."""
 
     def arguments(self, tensors):
-        args = (Tensor * (len(tensors) + 1))()
+        args = (Tensor * len(tensors))()
         for a, t in zip(args, tensors):
             assert t.is_contiguous()
             a.size, a.data, a.rank = ctypes.sizeof(Tensor), t.data_ptr(), t.dim()
             a.type = {"bfloat16": 2, "float16": 1, "float8_e4m3fn": 4}[str(t.dtype).split(".")[1]]
             a.dim = (ctypes.c_int64 * len(a.dim))(*t.shape)
-        args[-1].size, args[-1].type, args[-1].int_value = ctypes.sizeof(Tensor), S32, self.sms
         return args
-
-    def launcher(self, module, tensors, stream):
-        args, stream = self.arguments(tensors), ctypes.c_void_p(stream)
-        count = self.lib.baton_parameter_count(module)
-        def launch(keep=tensors):
-            status = self.lib.baton_launch(module, args, count, stream)
-            if status:
-                self.must(status)
-        return launch
 
 
 def references(torch, kind, a, b):
@@ -138,13 +123,13 @@ def main():
     torch.cuda.init()
     properties = torch.cuda.get_device_properties(0)
     meter = gpu_meter.Meter(f"GPU-{properties.uuid}" if hasattr(properties, "uuid") else None)
-    library = GemmLibrary(f"{o.build}/libbaton.so", properties.multi_processor_count)
+    library = GemmLibrary(f"{o.build}/libbaton.so")
     notes = [f"no energy and clocks: {meter.missing}"] if meter.missing else []
     lines = [f"{properties.name}, PyTorch {torch.__version__}; C = A B^T; ratio = cuBLAS / this"]
     print(lines[0], flush=True)
     results, failed = {}, False
     for kind in o.types.split(","):
-        options = f" -D ELEM={TYPES[kind][1]}" + (" -D OUT=bf16" if kind == "f8" else "")
+        options = f" -D ELEM={TYPES[kind]}" + (" -D OUT=bf16" if kind == "f8" else "")
         items = [i + options * (not i.endswith(".ptx")) for i in o.kernel.split(",")]
         made = kernels(",".join(items), o.build, Path(tempfile.mkdtemp()))
         modules = {name: library.load(ptx) for name, ptx in made.items()}

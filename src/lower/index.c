@@ -14,9 +14,14 @@ const Expr *lower_reg_expr(Lower *l, int reg)
     return expr_var(l->x, intern_printf(l->m->names, "%%%s", l->tf->regs.at[reg].name));
 }
 
+static Operand lower_symbol(Lower *l, const Expr *e);
+
+// A property of the device has no name in the thread IR: its register stands for it.
 static const Expr *subst_var(void *ctx, const Expr *var)
 {
     Lower *l = ctx;
+    if (strncmp(var->name, "device.", 7) == 0)
+        return lower_loop_var(l, lower_symbol(l, var).reg, 1, INT32_MAX);
     return map_get(l->subst, var->name);
 }
 
@@ -71,24 +76,37 @@ Operand lower_split(Lower *l, const Expr *e, const Expr **rest)
 
 // ---- the register cache -------------------------------------------------------------------------
 
-static bool uses_mutable(const Lower *l, const Expr *e)
+// Remembered for each node: expressions that grow name by name share their parts. Sound since a
+// variable is known to be mutable before anything is made of it.
+bool lower_uses_mutable(const Lower *l, const Expr *e)
 {
-    for (int i = 0; i < l->mutables.n; i++)
-        if (expr_uses(e, l->mutables.at[i])) return true;
-    return false;
+    if (e->op == EX_CONST) return false;
+    if (e->op == EX_VAR) return map_get(l->mutables, e->name) != NULL;
+    intptr_t known = (intptr_t)map_get(l->varies, e);
+    if (known) return known == 2;
+    bool uses = lower_uses_mutable(l, e->a) || lower_uses_mutable(l, e->b) ||
+                (e->c && lower_uses_mutable(l, e->c));
+    map_put(l->varies, e, (void *)(intptr_t)(uses ? 2 : 1));
+    return uses;
+}
+
+// Expressions are aligned, so the lowest bit of the address is free for the width.
+static const void *cache_key(const Expr *e, bool wide)
+{
+    return (const void *)((uintptr_t)e | (uintptr_t)wide);
 }
 
 // Prologue registers hold everywhere; those of open regions only outside the prologue, which runs
 // before them.
 static bool cache_find(Lower *l, const Expr *e, bool wide, Operand *out)
 {
+    const void *key = cache_key(e, wide);
     for (int pass = l->in_prologue ? 1 : 0; pass < 2; pass++) {
-        const IndexEntry *at = pass ? l->prologue_cache.at : l->cache.at;
-        for (int i = (pass ? l->prologue_cache.n : l->cache.n) - 1; i >= 0; i--) {
-            if (at[i].e != e || at[i].wide != wide) continue;
-            *out = at[i].value;
-            return true;
-        }
+        const IndexCache *c = pass ? &l->prologue_cache : &l->cache;
+        int i = (int)(intptr_t)map_get(c->newest, key) - 1;
+        if (i < 0) continue;
+        *out = c->entries.at[i].value;
+        return true;
     }
     return false;
 }
@@ -96,13 +114,24 @@ static bool cache_find(Lower *l, const Expr *e, bool wide, Operand *out)
 // Under a guard a register is written in some lanes only: not remembered.
 static Operand cache_put(Lower *l, const Expr *e, bool wide, Operand v)
 {
-    if (l->b.guard.kind != OPD_NONE || uses_mutable(l, e)) return v;
-    IndexEntry entry = {e, v, wide};
-    if (l->in_prologue)
-        vec_push(l->m->arena, &l->prologue_cache, entry);
-    else
-        vec_push(l->m->arena, &l->cache, entry);
+    if (l->b.guard.kind != OPD_NONE || lower_uses_mutable(l, e)) return v;
+    IndexCache *c = l->in_prologue ? &l->prologue_cache : &l->cache;
+    const void *key = cache_key(e, wide);
+    IndexEntry entry = {key, v, (int)(intptr_t)map_get(c->newest, key)};
+    vec_push(l->m->arena, &c->entries, entry);
+    map_put(c->newest, key, (void *)(intptr_t)c->entries.n);
     return v;
+}
+
+int lower_cache_mark(const Lower *l) { return l->cache.entries.n; }
+
+void lower_cache_cut(Lower *l, int mark)
+{
+    IndexCache *c = &l->cache;
+    while (c->entries.n > mark) {
+        const IndexEntry *entry = &c->entries.at[--c->entries.n];
+        map_put(c->newest, entry->key, (void *)(intptr_t)entry->older);
+    }
 }
 
 int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, ThreadBlock **saved)
@@ -113,13 +142,13 @@ int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, T
     expr_set_range(l->x, text, 0, trips > 0 ? trips - 1 : 0);
     map_put(l->unroll_of, text, (void *)(intptr_t)(id + 1));
     *var = expr_var(l->x, text);
-    return l->cache.n;
+    return lower_cache_mark(l);
 }
 
-void lower_close(Lower *l, ThreadBlock *saved, int ncache)
+void lower_close(Lower *l, ThreadBlock *saved, int mark)
 {
     thread_close(&l->b, saved);
-    l->cache.n = ncache;
+    lower_cache_cut(l, mark);
 }
 
 // ---- 32 bits ------------------------------------------------------------------------------------
