@@ -5,6 +5,9 @@
 // One line a case: name, sizes, "equal" or how many bytes differ, milliseconds of both, their
 // ratio. Exit status: 0 equal, 1 different or an error, 3 no usable GPU.
 #include "../include/baton.h"
+extern "C" {
+#include "../ops/schedule.h"
+}
 
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +19,6 @@
 #include <string>
 #include <vector>
 
-typedef int64_t i64;
 #define DECLARE(name, ...)                                       \
     extern "C" int name##_launch(__VA_ARGS__, cudaStream_t stream); \
     extern "C" const char *name##_message(int code);
@@ -25,6 +27,10 @@ typedef int64_t i64;
 DECLARE_ATTENTION(v1)
 #ifdef HAVE_v2
 DECLARE_ATTENTION(v2)
+#endif
+#ifdef HAVE_v3
+DECLARE(v3, const void *q, const void *k, const void *v, void *o, const void *tasks, i64 B, i64 S,
+        i64 H)
 #endif
 #ifdef HAVE_v4
 DECLARE_ATTENTION(v4)
@@ -243,6 +249,37 @@ static void add_attention(std::vector<Case> &cases, const char *name,
         cases.push_back({name, z.text, {in, in, in, out}, launch, message});
     }
 }
+#ifdef HAVE_v3
+// The launcher takes the task list as an argument; kept for the sizes of the last call.
+static int launch_v3(T t, cudaStream_t s)
+{
+    static i64 made[3] = {-1, -1, -1};
+    static void *list;
+    i64 B = t[0].dim[0], S = t[0].dim[1], H = t[0].dim[2], tiles = (S + 127) / 128;
+    if (made[0] != B || made[1] != S || made[2] != H) {
+        int sms;
+        must(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0), "device");
+        OpsScheduleJob job = {};
+        job.ctas = std::min((i64)sms, B * H * tiles);
+        job.batches = B, job.heads = H, job.tiles = tiles;
+        job.fixed_cost = OPS_SCHEDULE_FIXED_COST;
+        OpsScheduleSize size;
+        const char *why = ops_schedule_size(&job, &size);
+        std::vector<i64> scratch(size.scratch_bytes / 8 + 1);
+        std::vector<i32> rows(size.list_bytes / 4 + 1);
+        if (!why) why = ops_schedule(&job, scratch.data(), rows.data(), nullptr);
+        if (why) {
+            std::printf("v3: %s\n", why);
+            std::exit(1);
+        }
+        cudaFree(list);
+        must(cudaMalloc(&list, size.list_bytes + 16), "malloc");
+        must(cudaMemcpy(list, rows.data(), size.list_bytes, cudaMemcpyHostToDevice), "copy");
+        made[0] = B, made[1] = S, made[2] = H;
+    }
+    return v3_launch(t[0].p, t[1].p, t[2].p, t[3].p, list, B, S, H, s);
+}
+#endif
 static Case gemm_case(const char *name, const char *sizes, baton_type t, i64 M, i64 N, i64 K)
 {
     std::vector<Tensor> v = {{t, {M, K}, false}, {t, {N, K}, false}, {t, {M, N}, true}};
@@ -284,6 +321,9 @@ int main(int argc, char **argv)
     ADD_ATTENTION(cases, v1);
 #ifdef HAVE_v2
     ADD_ATTENTION(cases, v2);
+#endif
+#ifdef HAVE_v3
+    add_attention(cases, "v3", launch_v3, v3_message);
 #endif
 #ifdef HAVE_v4
     ADD_ATTENTION(cases, v4);

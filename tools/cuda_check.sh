@@ -69,7 +69,7 @@ build() {
     done
     # shellcheck disable=SC2046
     object gemm_f16 $(rename gemm_f16 gemm) || return 1
-    for name in v1 v2 v4; do # every attention kernel whose launcher has the same parameters
+    for name in v1 v2 v3 v4; do
         file=$here/kernels/attention/$name.co
         [ -f "$file" ] || continue
         function=$(sed -n 's/^__co__ void \([A-Za-z0-9_]*\).*/\1/p' "$file" | head -n 1)

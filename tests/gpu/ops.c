@@ -223,7 +223,7 @@ static bool gpu_open(Gpu *g, const char *ptx, const void *in)
     if (rt_driver_open(NULL, &g->driver, &e)) return false;
     const RtDriver *d = &g->driver;
     return !d->device_get(&device, 0) && !d->context_retain(&c, device) && !d->context_push(c) &&
-           !d->module_load(&g->module, ptx) && !d->mem_alloc(&g->in, sizeof(u64) * 4 * N) &&
+           !d->module_load(&g->module, ptx, 0, NULL, NULL) && !d->mem_alloc(&g->in, sizeof(u64) * 4 * N) &&
            !d->mem_alloc(&g->out, sizeof(u64) * WORDS * N) &&
            !d->copy_in(g->in, in, sizeof(u64) * 4 * N);
 }
