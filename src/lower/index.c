@@ -66,9 +66,24 @@ static void collect(Lower *l, const Expr *e, i64 k, Operand *imm, const Expr **r
     *rest = *rest ? expr_add(l->x, *rest, term) : term;
 }
 
+// Is there anything in the sum e for collect to take out?
+static bool has_affine(const Lower *l, const Expr *e)
+{
+    switch (e->op) {
+    case EX_CONST: return true;
+    case EX_VAR: return e->name[0] == '$' && map_get(l->unroll_of, e->name);
+    case EX_ADD:
+    case EX_SUB: return has_affine(l, e->a) || has_affine(l, e->b);
+    case EX_MUL: return e->b->op == EX_CONST && has_affine(l, e->a);
+    default: return false;
+    }
+}
+
 Operand lower_split(Lower *l, const Expr *e, const Expr **rest)
 {
     Operand imm = opd_imm(0);
+    *rest = e;
+    if (!has_affine(l, e)) return imm;
     *rest = NULL;
     collect(l, e, 1, &imm, rest);
     return imm;
@@ -169,6 +184,37 @@ static bool nonnegative(Lower *l, const Expr *e)
     return lo >= 0;
 }
 
+// Not negative, and perhaps beyond 31 bits: an unsigned value, whose sign bit is a digit.
+static bool is_unsigned(Lower *l, const Expr *e)
+{
+    i64 lo, hi;
+    expr_range(l->x, e, &lo, &hi);
+    return lo >= 0 && hi > INT32_MAX;
+}
+
+// The type of an operation that depends on the sign.
+static ThreadType signed_type(Lower *l, const Expr *a, const Expr *b)
+{
+    bool plain = !is_unsigned(l, a) && !is_unsigned(l, b);
+    return plain || !nonnegative(l, a) || !nonnegative(l, b) ? TT_S32 : TT_U32;
+}
+
+static bool uses_wide(Lower *l, const Expr *e)
+{
+    if (!e) return false;
+    if (e->op != EX_VAR) return uses_wide(l, e->a) || uses_wide(l, e->b) || uses_wide(l, e->c);
+    int reg = (int)(intptr_t)map_get(l->reg_of, e->name) - 1;
+    return reg >= 0 && l->tf->regs.at[reg].class == RC_B64;
+}
+
+// Whether e has variables of 64 bits; only s64 and u64 of the source become such.
+static bool is_wide(Lower *l, const Expr *e)
+{
+    for (int i = 0; i < l->k->scalars.n; i++)
+        if (dtype_bytes[l->k->scalars.at[i].type] == 8) return uses_wide(l, e);
+    return false;
+}
+
 static int log2_exact(i64 c)
 {
     for (int k = 0; k < 31; k++)
@@ -243,24 +289,40 @@ static ThreadCmp compare_of(ExprOp op)
     }
 }
 
+static Operand lower_node(Lower *l, const Expr *e);
+
+// An operand of a sum from which everything affine was taken: not searched for more, so that a sum
+// of n terms takes n steps.
+static Operand lower_term(Lower *l, const Expr *e)
+{
+    Operand found;
+    if (e->op != EX_ADD && e->op != EX_SUB) return lower_index(l, e);
+    if (cache_find(l, e, false, &found)) return found;
+    return cache_put(l, e, false, lower_node(l, e));
+}
+
 // One operator over operands that are lowered first. Comparisons give 0 or 1. && and || evaluate
 // both sides: expressions have no effects, and division by zero does not trap on the GPU.
 static Operand lower_node(Lower *l, const Expr *e)
 {
     switch ((ExprOp)e->op) {
     case EX_VAR: return lower_variable(l, e);
-    case EX_ADD: return binary(l, OP_ADD, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
-    case EX_SUB: return binary(l, OP_SUB, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_ADD: return binary(l, OP_ADD, TT_S32, lower_term(l, e->a), lower_term(l, e->b));
+    case EX_SUB: return binary(l, OP_SUB, TT_S32, lower_term(l, e->a), lower_term(l, e->b));
     case EX_MUL: return lower_product(l, e);
     case EX_DIV:
     case EX_MOD: return lower_quotient(l, e);
-    case EX_MIN: return binary(l, OP_MIN, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
-    case EX_MAX: return binary(l, OP_MAX, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_MIN:
+    case EX_MAX:
+        return binary(l, e->op == EX_MIN ? OP_MIN : OP_MAX, signed_type(l, e->a, e->b),
+                      lower_index(l, e->a), lower_index(l, e->b));
     case EX_AND: return binary(l, OP_AND, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
     case EX_OR: return binary(l, OP_OR, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
     case EX_XOR: return binary(l, OP_XOR, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
     case EX_SHL: return binary(l, OP_SHL, TT_B32, lower_index(l, e->a), lower_index(l, e->b));
-    case EX_SHR: return binary(l, OP_SHR, TT_S32, lower_index(l, e->a), lower_index(l, e->b));
+    case EX_SHR:
+        return binary(l, OP_SHR, is_unsigned(l, e->a) ? TT_U32 : TT_S32, lower_index(l, e->a),
+                      lower_index(l, e->b));
     case EX_EQ:
     case EX_NE:
     case EX_LT:
@@ -288,6 +350,11 @@ Operand lower_index(Lower *l, const Expr *e)
 {
     Operand found;
     if (cache_find(l, e, false, &found)) return found;
+    if (is_wide(l, e)) {
+        Operand d = new_b32(l);
+        EMIT(&l->b, OP_CVT, TT_U32, d, lower_index64(l, e))->type2 = TT_U64;
+        return cache_put(l, e, false, d);
+    }
     const Expr *rest;
     Operand imm = lower_split(l, e, &rest);
     // Indices are 32 bits wide; such a number comes from constants that only exist multiplied out.
@@ -313,9 +380,53 @@ static Operand new_b64(Lower *l) { return opd_reg(lower_new_reg(l, "d", RC_B64, 
 
 static bool fits_s32(Lower *l, const Expr *e)
 {
-    if (e->op == EX_VAR) return true; // symbols and registers are 32 bits
+    if (is_wide(l, e) || is_unsigned(l, e)) return false;
+    if (e->op == EX_VAR) return true; // symbols and other registers are 32 bits
     i64 lo, hi;
     return expr_range(l->x, e, &lo, &hi) && lo >= INT32_MIN && hi <= INT32_MAX;
+}
+
+static Operand in_register64(Lower *l, Operand v)
+{
+    if (v.kind == OPD_REG) return v;
+    Operand d = new_b64(l);
+    EMIT(&l->b, OP_MOV, TT_B64, d, v);
+    return d;
+}
+
+// An operator over values of which one has 64 bits.
+static Operand wide_node(Lower *l, const Expr *e)
+{
+    bool plus = nonnegative(l, e->a) && (!e->b || nonnegative(l, e->b));
+    ThreadType t = plus ? TT_U64 : TT_S64;
+    ThreadOpcode op;
+    switch ((ExprOp)e->op) {
+    case EX_DIV: op = OP_DIV; break;
+    case EX_MOD: op = OP_REM; break;
+    case EX_MIN: op = OP_MIN; break;
+    case EX_MAX: op = OP_MAX; break;
+    case EX_AND: op = OP_AND, t = TT_B64; break;
+    case EX_OR: op = OP_OR, t = TT_B64; break;
+    case EX_XOR: op = OP_XOR, t = TT_B64; break;
+    case EX_SHL: op = OP_SHL, t = TT_B64; break;
+    case EX_SHR: op = OP_SHR, t = nonnegative(l, e->a) ? TT_U64 : TT_S64; break;
+    case EX_SELECT: {
+        Operand p = lower_compare(l, CMP_NE, e->a, lower_const(l, 0));
+        Operand b = lower_index64(l, e->b), c = lower_index64(l, e->c), d = new_b64(l);
+        EMIT(&l->b, OP_SELP, TT_S64, d, b, c, p);
+        return d;
+    }
+    default: { // comparisons and what joins them: 0 or 1
+        Operand p = lower_node(l, e), d = new_b64(l);
+        EMIT(&l->b, OP_CVT, TT_S64, d, p)->type2 = TT_S32;
+        return d;
+    }
+    }
+    bool shift = op == OP_SHL || op == OP_SHR;
+    Operand a = in_register64(l, lower_index64(l, e->a));
+    Operand b = shift ? lower_index(l, e->b) : lower_index64(l, e->b), d = new_b64(l);
+    EMIT(&l->b, op, t, d, a, b);
+    return d;
 }
 
 // Products of 32-bit factors are widened by the multiplication itself, one instruction; only
@@ -326,7 +437,7 @@ static Operand node64(Lower *l, const Expr *e)
     switch ((ExprOp)e->op) {
     case EX_ADD:
     case EX_SUB: {
-        Operand a = lower_index64(l, e->a), b = lower_index64(l, e->b);
+        Operand a = in_register64(l, lower_index64(l, e->a)), b = lower_index64(l, e->b);
         d = new_b64(l);
         EMIT(&l->b, e->op == EX_ADD ? OP_ADD : OP_SUB, TT_S64, d, a, b);
         return d;
@@ -342,15 +453,17 @@ static Operand node64(Lower *l, const Expr *e)
             EMIT(&l->b, OP_MULWIDE, TT_S64, d, a, b);
             return d;
         }
-        Operand a = lower_index64(l, e->a), b = lower_index64(l, e->b);
+        Operand a = in_register64(l, lower_index64(l, e->a)), b = lower_index64(l, e->b);
         d = new_b64(l);
         EMIT(&l->b, OP_MUL, TT_S64, d, a, b);
         return d;
     }
     default: {
+        if (is_wide(l, e)) return wide_node(l, e);
         Operand a = lower_index(l, e);
+        bool plus = is_unsigned(l, e);
         d = new_b64(l);
-        EMIT(&l->b, OP_CVT, TT_S64, d, a)->type2 = TT_S32;
+        EMIT(&l->b, OP_CVT, plus ? TT_U64 : TT_S64, d, a)->type2 = plus ? TT_U32 : TT_S32;
         return d;
     }
     }
@@ -361,6 +474,7 @@ Operand lower_index64(Lower *l, const Expr *e)
     Operand found;
     i64 c;
     if (expr_is_const(e, &c)) return opd_imm(c);
+    if (e->op == EX_VAR && is_wide(l, e)) return lower_variable(l, e);
     if (cache_find(l, e, true, &found)) return found;
     return cache_put(l, e, true, node64(l, e));
 }
@@ -370,6 +484,14 @@ Operand lower_index64(Lower *l, const Expr *e)
 // setp takes an immediate as its second source only: sides are swapped and the comparison mirrored.
 Operand lower_compare(Lower *l, ThreadCmp c, const Expr *a, const Expr *b)
 {
+    if (is_wide(l, a) || is_wide(l, b)) {
+        Operand x = in_register64(l, lower_index64(l, a)), y = lower_index64(l, b);
+        Operand q = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
+        bool plus = nonnegative(l, a) && nonnegative(l, b);
+        EMIT(&l->b, OP_SETP, plus ? TT_U64 : TT_S64, q, x, y)->cmp = (u8)c;
+        return q;
+    }
+    ThreadType t = signed_type(l, a, b);
     Operand x = lower_index(l, a), y = lower_index(l, b);
     if (x.kind == OPD_IMM) { // setp wants a register first
         static const u8 mirrored[CMP_COUNT] = {CMP_EQ, CMP_NE, CMP_GT, CMP_GE, CMP_LT, CMP_LE};
@@ -378,12 +500,12 @@ Operand lower_compare(Lower *l, ThreadCmp c, const Expr *a, const Expr *b)
             EMIT(&l->b, OP_MOV, TT_B32, r, x);
             x = r;
         } else {
-            Operand t = x;
-            x = y, y = t, c = mirrored[c];
+            Operand swap = x;
+            x = y, y = swap, c = mirrored[c];
         }
     }
     Operand p = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
-    EMIT(&l->b, OP_SETP, TT_S32, p, x, y)->cmp = (u8)c;
+    EMIT(&l->b, OP_SETP, t, p, x, y)->cmp = (u8)c;
     return p;
 }
 

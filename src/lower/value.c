@@ -226,6 +226,11 @@ static Operand lower_math(Lower *l, const TExpr *e)
         p.negate = !p.negate;
         return p;
     }
+    if (m == TM_ANY) {
+        Operand d = opd_reg(lower_new_reg(l, "p", RC_PRED, 1), 0);
+        EMIT(&l->b, OP_VOTE, TT_PRED, d, in_register(l, lower_value(l, e->a), DT_BOOL));
+        return d;
+    }
     Operand o[4];
     int n = tile_math[m].args;
     o[1] = in_register(l, lower_value(l, e->a), e->type);
@@ -247,8 +252,46 @@ static Operand lower_math(Lower *l, const TExpr *e)
     return settle(l, o[0], e->type);
 }
 
-// Float to integer rounds toward zero and saturates, as the machine's conversion does; between
-// 32-bit integers the bits stay.
+static Operand new_word(Lower *l) { return opd_reg(lower_new_reg(l, "v", RC_B32, 1), 0); }
+
+static Operand low_word(Lower *l, Operand v, ThreadType from)
+{
+    if (thread_type_class[from] != RC_B64) return v;
+    Operand d = new_word(l);
+    convert(l, d, TT_U32, v, TT_U64);
+    return d;
+}
+
+// The low bits of a word as a value of a narrow integer type: extended by their sign or by zeros.
+static Operand cut_to(Lower *l, Operand v, DType to)
+{
+    int bits = 8 * dtype_bytes[to];
+    Operand d = new_word(l);
+    if (lower_type(to) == TT_U32) {
+        EMIT(&l->b, OP_AND, TT_B32, d, v, opd_imm((1 << bits) - 1));
+        return d;
+    }
+    Operand up = new_word(l);
+    EMIT(&l->b, OP_SHL, TT_B32, up, v, opd_imm(32 - bits));
+    EMIT(&l->b, OP_SHR, TT_S32, d, up, opd_imm(32 - bits));
+    return d;
+}
+
+// A float toward zero, and to the nearest value of a narrow integer type.
+static Operand clamp_to(Lower *l, Operand v, DType to)
+{
+    int bits = 8 * dtype_bytes[to];
+    bool sign = lower_type(to) == TT_S32;
+    i64 high = sign ? (1 << (bits - 1)) - 1 : (1 << bits) - 1, low = sign ? -high - 1 : 0;
+    Operand whole = new_word(l), below = new_word(l), d = new_word(l);
+    convert(l, whole, TT_S32, v, TT_F32)->flags |= OPF_RZI;
+    EMIT(&l->b, OP_MIN, TT_S32, below, whole, opd_imm(high));
+    EMIT(&l->b, OP_MAX, TT_S32, d, below, opd_imm(low));
+    return d;
+}
+
+// Float to integer rounds toward zero and saturates, as the machine's conversion does; integers to
+// narrower ones are cut; between 32-bit integers the bits stay.
 static Operand lower_cast(Lower *l, const TExpr *e)
 {
     DType from = e->a->type, to = e->type;
@@ -273,11 +316,8 @@ static Operand lower_cast(Lower *l, const TExpr *e)
     if (tf == TT_F32 && tt == TT_F32) return from == to ? v : settle(l, v, to);
     if (thread_type_class[tf] == RC_B32 && thread_type_class[tt] == RC_B32 && dtype_bytes[to] == 4)
         return v;
-    if (dtype_bytes[to] < 4 && !is_float_type(to)) {
-        lower_error(l, e->loc, "convert to a 32-bit type", "not supported yet: conversion to %s",
-                    dtype_name[to]);
-        return v;
-    }
+    if (dtype_bytes[to] < 4 && !is_float_type(to))
+        return tf == TT_F32 ? clamp_to(l, v, to) : cut_to(l, low_word(l, v, tf), to);
     Operand d = new_value(l, to);
     ThreadOp *op = convert(l, d, tt, v, tf);
     if (tf == TT_F32) op->flags |= OPF_RZI;
@@ -286,14 +326,22 @@ static Operand lower_cast(Lower *l, const TExpr *e)
 
 static Operand lower_bitcast(Lower *l, const TExpr *e)
 {
-    Operand v = in_register(l, lower_value(l, e->a), e->a->type), d = new_value(l, e->type);
-    if (dtype_bytes[e->type] != 4 || dtype_bytes[e->a->type] != 4) {
-        lower_error(l, e->loc, NULL, "not supported yet: bit cast from %s to %s",
-                    dtype_name[e->a->type], dtype_name[e->type]);
-        return v;
+    DType from = e->a->type, to = e->type;
+    Operand v = in_register(l, lower_value(l, e->a), from), d = new_value(l, to);
+    if (dtype_bytes[to] >= 4) {
+        EMIT(&l->b, OP_MOV, dtype_bytes[to] == 8 ? TT_B64 : TT_B32, d, v);
+        return d;
     }
-    EMIT(&l->b, OP_MOV, TT_B32, d, v);
-    return d;
+    // Small floats are values in f32 registers: their bits are made, and made a value again.
+    if (is_small_float(from)) {
+        Operand bits = new_word(l);
+        convert(l, bits, TT_U32, lower_round(l, v, from), TT_U16);
+        v = bits;
+    }
+    if (!is_small_float(to)) return cut_to(l, v, to);
+    Operand narrow = opd_reg(lower_new_reg(l, "h", RC_B16, 1), 0);
+    convert(l, narrow, TT_U16, dtype_bytes[to] == 1 ? cut_to(l, v, DT_U8) : v, TT_U32);
+    return widen(l, narrow, to);
 }
 
 // The order of the operands' evaluation is free: expressions have no effects but loads.

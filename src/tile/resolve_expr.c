@@ -128,6 +128,7 @@ static Value convert_int(Resolve *r, Value v, DType to, Loc loc)
                             "conversion from %s to %s may lose bits", dtype_name[v.type],
                             dtype_name[to]);
     }
+    if (!fits(to, lo, hi) && dtype_bytes[to] < 4) return cast(r, v, to, loc);
     v.type = to;
     v.x = NULL;
     return v;
@@ -584,8 +585,8 @@ static Value resolve_bitcast(Resolve *r, const AstNode *e)
                       dtype_name[v.type], dtype_bytes[v.type], dtype_name[to], dtype_bytes[to]);
         return value_none();
     }
-    if (dtype_bytes[to] != 4) {
-        resolve_unsupported(r, e->loc, "`__bitcast` of %d-byte values", dtype_bytes[to]);
+    if (to == DT_F64 || v.type == DT_F64) {
+        resolve_unsupported(r, e->loc, "`__bitcast` of f64");
         return value_none();
     }
     TExpr *x = ARENA_NEW(r->arena, TExpr);

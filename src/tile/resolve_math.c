@@ -223,6 +223,19 @@ static const TExpr *int_tree(Resolve *r, const Value *v, DType t, Loc loc)
     return value_tree(r, &typed, loc);
 }
 
+// Expressions are lowered in 32 bits but for variables of 64, so a result of a 64-bit type that may
+// need them becomes one.
+static Value wide_value(Resolve *r, Value v, Loc loc)
+{
+    i64 lo, hi;
+    if (!r->at || dtype_bytes[v.type] != 8 || v.index->op == EX_CONST) return v;
+    if (expr_range(r->x, v.index, &lo, &hi) && lo >= INT32_MIN && hi <= INT32_MAX) return v;
+    int s = resolve_new_scalar(r, intern(r->m->names, "wide"), v.type, loc);
+    resolve_set(r, s, value_tree(r, &v, loc), loc);
+    resolve_keep_range(r, s, v.index);
+    return resolve_scalar_read(r, s, loc);
+}
+
 // Two integers. Comparisons keep both forms: the expression for folding and for the host, the tree
 // for the device.
 static Value int_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
@@ -238,7 +251,8 @@ static Value int_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
     }
     Value v = {.kind = VAL_SCALAR, .type = compares ? DT_BOOL : t};
     if (a.index && b.index) v.index = index_binary(r, op, a.index, b.index);
-    if (v.index && (!compares || v.index->op == EX_CONST)) return v;
+    if (v.index && !compares) return wide_value(r, v, loc);
+    if (v.index && v.index->op == EX_CONST) return v;
     const TExpr *xa = int_tree(r, &a, t, loc), *xb = int_tree(r, &b, t, loc);
     v.x = math_tree(r, m, v.type, xa, xb, NULL, loc);
     return v;
@@ -464,7 +478,8 @@ enum {
     BY_FINITE = -5,
     BY_SIGMOID = -6,
     BY_SOFTPLUS = -7,
-    BY_GELU = -8
+    BY_GELU = -8,
+    BY_ALL = -9 // __all(c) is !__any(!c)
 };
 
 static const Builtin builtin[] = {
@@ -500,6 +515,8 @@ static const Builtin builtin[] = {
     {"__sign", 1, BY_SIGN},
     {"__isfinite", 1, BY_FINITE},
     {"__gelu", 1, BY_GELU},
+    {"__any", 1, TM_ANY},
+    {"__all", 1, BY_ALL},
     {"__sigmoid", 1, BY_SIGMOID},
     {"__softplus", 1, BY_SOFTPLUS},
     {"__atomic_add", 2, -1},
@@ -594,6 +611,22 @@ static Value call_int_minmax(Resolve *r, TileMath m, Value a, Value b, Loc loc)
         math_tree(r, m, t, value_tree(r, &a, loc), value_tree(r, &b, loc), NULL, loc));
 }
 
+// __any(c), __all(c): c in some lane, in every lane of the warp. All 32 lanes take part.
+static Value call_vote(Resolve *r, const AstNode *e, bool all)
+{
+    Value v = resolve_expr(r, e->list.at[0]);
+    if (!need_scalar(r, &v, e->loc)) return v;
+    if (v.type != DT_BOOL) {
+        resolve_error(r, e->loc, "compare it: `x != 0`", "'%s' takes a bool, found %s", e->name,
+                      value_describe(r, &v));
+        return value_none();
+    }
+    if (!r->at || !resolve_together(r, e->loc, e->name, LEVEL_WARP)) return value_none();
+    if (all) v = math_unary(r, AST_OP_NOT, v, e->loc);
+    v = value_texpr(math_tree(r, TM_ANY, DT_BOOL, value_tree(r, &v, e->loc), NULL, NULL, e->loc));
+    return all ? math_unary(r, AST_OP_NOT, v, e->loc) : v;
+}
+
 // Arguments become f32; equal narrow types come back as that type.
 static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
 {
@@ -649,6 +682,7 @@ Value math_call(Resolve *r, const AstNode *e)
                           f->args == 1 ? "" : "s", e->list.n);
             return value_none();
         }
+        if (f->math == TM_ANY || f->math == BY_ALL) return call_vote(r, e, f->math == BY_ALL);
         return call_math(r, e, f);
     }
     resolve_error(r, e->loc, NULL, "there is no built-in function '%s'", e->name);

@@ -135,7 +135,8 @@ void resolve_set(Resolve *r, int scalar, const TExpr *value, Loc loc)
     resolve_raise(r, r->k->scalars.at[scalar].name, MAX(level, r->control));
 }
 
-// A variable of an integer type cannot leave the range of its type. 64-bit types are left open.
+// A variable of an integer type cannot leave the range of its type. s64 is left open; of u64
+// it matters that it has no sign.
 void resolve_type_range(Resolve *r, const char *var, DType type)
 {
     switch (type) {
@@ -146,6 +147,7 @@ void resolve_type_range(Resolve *r, const char *var, DType type)
     case DT_S8: expr_set_range(r->x, var, INT8_MIN, INT8_MAX); break;
     case DT_U8: expr_set_range(r->x, var, 0, UINT8_MAX); break;
     case DT_BOOL: expr_set_range(r->x, var, 0, 1); break;
+    case DT_U64: expr_set_range(r->x, var, 0, INT64_MAX); break;
     default: break;
     }
 }
@@ -257,6 +259,7 @@ int resolve_tree_level(const Resolve *r, const TExpr *x)
     for (int d = 0; x->kind == TX_ELEM && d < r->k->buffers.at[x->view->buffer].rank; d++)
         level = MAX(level, resolve_expr_level(r, x->view->origin[d]));
     level = MAX(level, resolve_tree_level(r, x->a));
+    if (x->kind == TX_MATH && x->math == TM_ANY) return MIN(level, LEVEL_WARP);
     level = MAX(level, resolve_tree_level(r, x->b));
     return MAX(level, resolve_tree_level(r, x->c));
 }
