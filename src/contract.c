@@ -18,6 +18,7 @@ typedef struct {
     Diag *diag;
     const AstContractLine *line;
     const char *s; // what is left of the value
+    const AstFile *file;
 } Cursor;
 
 // ---- words -------------------------------------------------------------------------------------
@@ -92,14 +93,32 @@ static bool need_end(Cursor *c)
     return !*c->s || fail(c, "the end of the line");
 }
 
-// A sign, a point or a digit must stand first: strtod alone would take `inf` and `nan` as well.
+// The number at s, and where it ends; NULL: none. A sign, a point or a digit must stand first: strtod
+// alone would take `inf` and `nan` as well.
+static const char *number_at(const char *s, double *out)
+{
+    char *end = NULL;
+    if (!is_digit(*s) && *s != '.' && *s != '-') return NULL;
+    *out = strtod(s, &end);
+    return end == s ? NULL : end;
+}
+
+// A number, or a macro of the file that is one.
 static bool take_number(Cursor *c, double *out)
 {
     skip_blanks(c);
-    char *end;
-    bool starts = is_digit(*c->s) || *c->s == '.' || *c->s == '-';
-    *out = starts ? strtod(c->s, &end) : 0;
-    if (!starts || end == c->s) return fail(c, "a number");
+    const char *end = number_at(c->s, out);
+    if (!end && is_letter(*c->s)) {
+        Cursor at = *c;
+        const char *name = take_name(&at, "a number");
+        for (int i = c->file->nmacros - 1; i >= 0 && !end; i--) {
+            if (strcmp(c->file->macros[i].name, name) != 0) continue;
+            const char *rest = number_at(c->file->macros[i].body, out);
+            if (!rest || *rest) break;
+            end = at.s;
+        }
+    }
+    if (!end) return fail(c, "a number");
     c->s = end;
     return true;
 }
@@ -377,7 +396,7 @@ Contract *contract_read(Arena *a, Intern *names, Diag *d, const AstFile *f)
             continue;
         }
         seen[k] = true;
-        Cursor c = {a, names, d, line, line->value};
+        Cursor c = {a, names, d, line, line->value, f};
         keys[k].read(&c, out);
     }
     return out;

@@ -161,7 +161,8 @@ def collect(build, sanitized):
             words = run.partition("#")[0].split()[1:]
             yield (" ".join([f"{tag}emulator", kernel] + words),
                    lambda s, k=kernel, w=words: kernel_test(build, k, w), None)
-        for defines in [[]] + ([["-D", "ELEM=f16"]] if kernel == "gemm/gemm" else []):
+        types = {"gemm/gemm": ["ELEM=f16"], "gemm/persistent": ["ELEM=f16", "FP8"]}
+        for defines in [[]] + [["-D", t] for t in types.get(kernel, [])]:
             if not sanitized:
                 yield (f"ptxas {kernel} {' '.join(defines)}".rstrip(),
                        lambda s, p=p, d=defines: assemble_test(build, str(p), d, s), missing)

@@ -4,10 +4,11 @@
     make && python3 tools/bench_gemm.py [--types bf16,f16,f8] [--sizes 4096,8192,512x1024x768]
 
 C = A B^T of A [M, K] and B [N, K], uniform(-1,1); a size is one number for all three, or MxNxK.
-f8 is e4m3 with a bf16 result; its references are cuBLAS with and without fast accumulation, the
-first of which is what baton does (ratios are of its time). TFLOPS = 2*M*N*K / time. Regimes,
+f8 is e4m3 with a bf16 result; cuBLAS does it with fast accumulation, in the tensor cores as
+persistent.co, and without, as fp8.co (ratios are of the time of the former). TFLOPS = 2*M*N*K / time. Regimes,
 turns, --protocol and the columns are those of tools/bench_attention.py, and a kernel may likewise
-carry options: --kernel "kernels/gemm/persistent.co -D GROUP_M=8,other.ptx".
+carry options: --kernel "kernels/gemm/persistent.co -D GROUP_M=8,other.ptx"; what chooses the type is
+added, but for PTX and for fp8.co, which is left out for other types.
 
 Before anything is timed, EVERY element is compared with the product in fp32 (no TF32) of the same
 inputs: |error| <= 2^-8 |reference| + a, with a for the sums that the tensor cores cut off below
@@ -20,7 +21,7 @@ from pathlib import Path
 import gpu_meter
 from bench_attention import ROOT, Library, Tensor, kernels, measure
 
-TYPES = {"bf16": "bf16", "f16": "f16", "f8": "f8_e4m3"}  # as baton spells them
+TYPES = {"bf16": "ELEM=bf16", "f16": "ELEM=f16", "f8": "FP8"}  # what chooses the type in a kernel
 
 
 class GemmLibrary(Library):
@@ -102,7 +103,8 @@ def implementations(torch, library, modules, kind, size, notes):
 
 def parse_options():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--kernel", default=str(ROOT / "kernels/gemm/persistent.co"))
+    options.add_argument("--kernel", default=",".join(
+        str(ROOT / f"kernels/gemm/{name}.co") for name in ("persistent", "fp8")))
     options.add_argument("--build", default=str(ROOT / "build"), help="folder of baton and libbaton.so")
     options.add_argument("--types", default="bf16,f16,f8")
     options.add_argument("--sizes", default="4096,8192")
@@ -129,8 +131,8 @@ def main():
     print(lines[0], flush=True)
     results, failed = {}, False
     for kind in o.types.split(","):
-        options = f" -D ELEM={TYPES[kind]}" + (" -D OUT=bf16" if kind == "f8" else "")
-        items = [i + options * (not i.endswith(".ptx")) for i in o.kernel.split(",")]
+        items = [i if i.endswith(".ptx") or "fp8.co" in i else f"{i} -D {TYPES[kind]}"
+                 for i in o.kernel.split(",") if kind == "f8" or "fp8.co" not in i]
         made = kernels(",".join(items), o.build, Path(tempfile.mkdtemp()))
         modules = {name: library.load(ptx) for name, ptx in made.items()}
         for text in o.sizes.split(","):
