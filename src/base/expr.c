@@ -166,13 +166,14 @@ static const Expr *plain(ExprPool *p, ExprOp op, const Expr *a, const Expr *b)
 }
 
 // Nodes that were folded with an older range stay as they are: set ranges before building on them.
+// Where that is done no bounds rest on the variable yet, and those that are known stay so.
 void expr_set_range(ExprPool *p, const char *name, i64 lo, i64 hi)
 {
-    const char *key = intern(p->names, name);
-    Range *r = map_get(p->ranges, key);
-    if (!r) map_put(p->ranges, key, r = ARENA_NEW(p->arena, Range));
+    const Expr *var = expr_var(p, name);
+    Range *r = map_get(p->ranges, var->name);
+    if (!r) map_put(p->ranges, var->name, r = ARENA_NEW(p->arena, Range));
     *r = (Range){lo, hi};
-    p->epoch++;
+    if (((const Node *)var)->epoch == p->epoch) p->epoch++;
 }
 
 // ---- ranges ------------------------------------------------------------------------------------

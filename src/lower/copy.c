@@ -138,7 +138,7 @@ static void open_pass(Lower *l, const Copy *c, int unit, Pass *p)
         int reg = lower_new_reg(l, "u", RC_B32, 1);
         u = lower_loop_var(l, reg, 0, passes - 1);
         thread_open_for(&l->b, reg, opd_imm(0), opd_imm(passes), 1, &p->saved);
-        p->mark = l->cache.n;
+        p->mark = lower_cache_mark(l);
     }
     const Expr *index = expr_add(l->x, c->thread, expr_mul(l->x, u, lower_const(l, c->threads)));
     const Expr *row = expr_bin(l->x, EX_DIV, index, lower_const(l, per_row));
@@ -595,7 +595,7 @@ typedef struct {
 
 static Leader open_leader(Lower *l)
 {
-    Leader x = {.mark = l->cache.n};
+    Leader x = {.mark = lower_cache_mark(l)};
     thread_open_if(&l->b, opd_reg(lower_elect(l), 0), &x.saved);
     return x;
 }
@@ -659,7 +659,7 @@ bool lower_store_runs_on(Lower *l, const TileOp *op)
 // store that runs on. A tile of each warpgroup is stored by the first thread of each.
 static void tma_store(Lower *l, const Copy *c)
 {
-    Leader leader = {.mark = l->cache.n};
+    Leader leader = {.mark = lower_cache_mark(l)};
     Operand first = c->group ? sync_group_leader(l) : opd_reg(lower_elect(l), 0);
     thread_open_if(&l->b, first, &leader.saved);
     tma_boxes(l, c, NULL);

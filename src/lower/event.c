@@ -306,7 +306,7 @@ void lower_op_ROLE(Lower *l, const TileOp *op)
     int outer_id = l->role_id;
     RoleSync entry = sync_role_enter(l, op);
     ThreadBlock *saved;
-    int mark = l->cache.n;
+    int mark = lower_cache_mark(l);
     lower_flush_zeros(l);
     product_flush(l);
     l->role = (ThreadRange){(int)op->lo->value, (int)op->hi->value};

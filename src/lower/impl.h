@@ -51,13 +51,17 @@ typedef struct {               // a product that was committed and not waited fo
 } InFlight;
 enum { PIN_MAX = 8 };          // row vectors written while products are in flight
 
-// Expressions are interned in their pool, so equal ones are one pointer and the cache compares
-// that.
-typedef struct {               // a cached register that holds an expression
-    const Expr *e;
+// Registers that hold expressions, innermost scope last. Expressions are interned in their pool, so
+// equal ones are one pointer, and `newest` finds the last entry of each by it.
+typedef struct {
+    const void *key;           // the expression, and whether it is held in 64 bits
     Operand value;
-    bool wide;
+    int older;                 // entry + 1 with the same key in an outer scope; 0: none
 } IndexEntry;
+typedef struct {
+    VEC(IndexEntry) entries;
+    Map *newest;               // key -> (void *)(entry + 1)
+} IndexCache;
 
 // The apply that is being lowered: loops over column blocks, row halves and pairs of columns.
 typedef struct {
@@ -94,10 +98,11 @@ struct Lower {
     Map *unroll_of;            // "$u" -> (void *)(var + 1)
     Map *param_of;             // symbol or tensor name -> (void *)(param + 1)
     Map *symbol_reg;           // symbol -> (void *)(register + 1)
-    VEC(const char *) mutables; // '%' names that are written more than once: never cached
+    Map *mutables;             // '%' names that are written more than once: never cached
+    Map *varies;               // expression -> (void *)1: uses none of them, 2: uses one
 
-    VEC(IndexEntry) cache;     // registers that hold expressions, innermost scope last
-    VEC(IndexEntry) prologue_cache; // the same for the kernel's entry, valid everywhere
+    IndexCache cache;
+    IndexCache prologue_cache; // the same for the kernel's entry, valid everywhere
     int in_prologue;
     const Expr *tma_when;      // what must hold for the TMA variant; NULL: nothing
     VEC(const Expr *) tma_conds; // its parts
@@ -198,7 +203,11 @@ int lower_and(Lower *l, Operand p, Operand q);    // predicate register p && q
 // height of the register cache, which lower_close cuts back to: what was computed inside is not
 // defined outside.
 int lower_open_unroll(Lower *l, const char *name, int trips, const Expr **var, ThreadBlock **saved);
-void lower_close(Lower *l, ThreadBlock *saved, int ncache);
+void lower_close(Lower *l, ThreadBlock *saved, int mark);
+// Height of the register cache, and the cut back to it without closing a region.
+int lower_cache_mark(const Lower *l);
+void lower_cache_cut(Lower *l, int mark);
+bool lower_uses_mutable(const Lower *l, const Expr *e);
 // Expression of a register that counts from lo to hi; names it in expressions.
 const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi);
 // TMA: one thread issues, the unit writes through the async proxy, and an mbarrier tells the end.

@@ -177,7 +177,7 @@ int lower_scalar(Lower *l, int scalar)
     const Expr *e = lower_reg_expr(l, reg);
     expr_set_range(l->x, e->name, lo, hi); // what is known of the variable holds for its register
     map_put(l->subst, s->name, (void *)(uintptr_t)e);
-    vec_push(l->m->arena, &l->mutables, e->name);
+    map_put(l->mutables, e->name, (void *)1);
     return l->scalar_reg[scalar] = reg;
 }
 
@@ -308,13 +308,6 @@ void lower_op_PAR(Lower *l, const TileOp *op)
     l->level = outer;
 }
 
-static bool uses_scalar(const Lower *l, const Expr *e)
-{
-    for (int i = 0; i < l->mutables.n; i++)
-        if (expr_uses(e, l->mutables.at[i])) return true;
-    return false;
-}
-
 static bool sets_scalar(const Lower *l, const TileBlock *b, const Expr *var)
 {
     for (int i = 0; i < b->n; i++) {
@@ -363,13 +356,13 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     map_put(l->subst, op->var, (void *)(uintptr_t)lower_reg_expr(l, reg));
     Operand from = lower_index(l, lo), to = lower_index(l, hi);
     // The bound is the value at entry, but for a loop that its own body ends by setting the bound.
-    if (hi->op == EX_VAR && uses_scalar(l, hi) && !sets_scalar(l, &op->body, op->hi)) {
+    if (hi->op == EX_VAR && lower_uses_mutable(l, hi) && !sets_scalar(l, &op->body, op->hi)) {
         Operand bound = opd_reg(lower_new_reg(l, "bound", RC_B32, 1), 0);
         EMIT(&l->b, OP_MOV, TT_B32, bound, to);
         to = bound;
     }
     ThreadBlock *saved;
-    int mark = l->cache.n;
+    int mark = lower_cache_mark(l);
     ThreadOp *made = thread_open_for(&l->b, reg, from, to, step, &saved);
     if (lanes) made->flags |= OPF_LANES;
     l->uniform_depth += divergent;
@@ -407,9 +400,9 @@ static void guarded_block(Lower *l, Operand p, const TileBlock *b)
         p = all;
     }
     l->b.guard = p;
-    int mark = l->cache.n;
+    int mark = lower_cache_mark(l);
     lower_block(l, b);
-    l->cache.n = mark;
+    lower_cache_cut(l, mark);
     l->b.guard = outer;
 }
 
@@ -445,7 +438,7 @@ static bool same_in_warp(const Lower *l, const TExpr *e)
 static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
 {
     ThreadBlock *saved;
-    int mark = l->cache.n;
+    int mark = lower_cache_mark(l);
     if (!divergent) sync_enter(l, op);
     if (block_has_product(&op->body) || block_has_product(&op->other)) product_flush(l);
     SyncState entry = l->sync;
@@ -460,7 +453,7 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     sync_leave(l, &entry);
     product_flush_new(l, waiting);
     SyncState first = l->sync;
-    l->cache.n = mark;
+    lower_cache_cut(l, mark);
     l->sync = entry;
     l->b.at = &made->other;
     lower_block(l, &op->other);
@@ -582,6 +575,8 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->apply = (ApplyState){.op = NULL, .block = -1, .half = -1, .pair = -1};
     l->reg_of = map_new(a), l->subst = map_new(a), l->unroll_of = map_new(a);
     l->param_of = map_new(a), l->symbol_reg = map_new(a);
+    l->mutables = map_new(a), l->varies = map_new(a);
+    l->cache.newest = map_new(a), l->prologue_cache.newest = map_new(a);
     l->frag_reg = ARENA_ARRAY(a, int, k->frags.n + 1);
     l->frag_zero = ARENA_ARRAY(a, bool, k->frags.n + 1);
     l->scalar_reg = ARENA_ARRAY(a, int, k->scalars.n + 1);

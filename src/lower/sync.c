@@ -166,7 +166,7 @@ static void wait_stores(Lower *l)
     }
     if (!any || l->dry) return;
     ThreadBlock *saved;
-    int mark = l->cache.n;
+    int mark = lower_cache_mark(l);
     thread_open_if(&l->b, sync_group_leader(l), &saved);
     thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
     lower_close(l, saved, mark);

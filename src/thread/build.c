@@ -26,56 +26,39 @@ static const char *clean_name(ThreadBuilder *b, const char *name)
     return intern_n(expr_pool_names(b->mod->exprs), text, n);
 }
 
-// Names are interned, so comparing pointers is enough. Linear: kernels have some hundred
-// registers.
-static bool reg_named(const ThreadFn *fn, const char *name)
+// The name itself, or with a number behind it, `number` or the next that is free. Names are
+// interned, so their pointers are the keys.
+static const char *unique_name(ThreadBuilder *b, ThreadNames space, const char *name, int number)
 {
-    for (int i = 0; i < fn->regs.n; i++)
-        if (fn->regs.at[i].name == name) return true;
-    return false;
+    Map **taken = &b->taken[space];
+    if (!*taken) *taken = map_new(arena_of(b));
+    const char *base = clean_name(b, name), *unique = base;
+    for (int k = number; map_get(*taken, unique); k++)
+        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k);
+    map_put(*taken, unique, (void *)1);
+    return unique;
 }
 
 // Returns the index of a new array of `count` registers; a name in use gets a number behind it.
 int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count)
 {
-    const char *base = clean_name(b, name), *unique = base;
-    for (int k = b->fn->regs.n; reg_named(b->fn, unique); k++)
-        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k);
+    const char *unique = unique_name(b, NAMES_REGS, name, b->fn->regs.n);
     vec_push(arena_of(b), &b->fn->regs, ((ThreadReg){unique, (u8)c, count}));
     return b->fn->regs.n - 1;
-}
-
-// Buffers and parameters have name spaces of their own, as in the text form.
-static bool buffer_named(const ThreadFn *fn, const char *name)
-{
-    for (int i = 0; i < fn->buffers.n; i++)
-        if (fn->buffers.at[i].name == name) return true;
-    return false;
 }
 
 // Takes the buffer as given but for the name.
 int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf)
 {
-    const char *base = buf.name = clean_name(b, buf.name);
-    for (int k = b->fn->buffers.n; buffer_named(b->fn, buf.name); k++)
-        buf.name = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k);
+    buf.name = unique_name(b, NAMES_BUFFERS, buf.name, b->fn->buffers.n);
     vec_push(arena_of(b), &b->fn->buffers, buf);
     return b->fn->buffers.n - 1;
-}
-
-static bool param_named(const ThreadFn *fn, const char *name)
-{
-    for (int i = 0; i < fn->params.n; i++)
-        if (fn->params.at[i].name == name) return true;
-    return false;
 }
 
 // Parameters keep the order of these calls: it is the kernel's signature.
 int thread_add_param(ThreadBuilder *b, const char *name, ParamKind k)
 {
-    const char *base = clean_name(b, name), *unique = base;
-    for (int i = b->fn->params.n; param_named(b->fn, unique); i++)
-        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, i);
+    const char *unique = unique_name(b, NAMES_PARAMS, name, b->fn->params.n);
     vec_push(arena_of(b), &b->fn->params, ((ThreadParam){unique, (u8)k}));
     return b->fn->params.n - 1;
 }
@@ -162,12 +145,7 @@ ThreadOp *thread_open_unroll(ThreadBuilder *b, const char *name, int trips, int 
                              ThreadBlock **saved)
 {
     ASSERT(trips >= 0 && trips <= UINT16_MAX);
-    const char *base = clean_name(b, name), *unique = base;
-    for (int k = b->fn->unrolls.n, i = 0; i < b->fn->unrolls.n; i++) {
-        if (b->fn->unrolls.at[i] != unique) continue;
-        unique = intern_printf(expr_pool_names(b->mod->exprs), "%s_%d", base, k++);
-        i = -1; // start over with the new name
-    }
+    const char *unique = unique_name(b, NAMES_UNROLLS, name, b->fn->unrolls.n);
     ThreadOp *op = open_region(b, OP_UNROLL, 0, NULL, saved);
     op->n = (u16)trips;
     op->imm = *var = b->fn->unrolls.n;

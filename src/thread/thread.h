@@ -235,12 +235,15 @@ extern const char *const thread_cmp_name[CMP_COUNT];
 extern const char *const special_reg_name[SR_COUNT];
 
 // ---- build.c: the only way to make operations -----------------------------------------------
+// One builder makes all declarations of a kernel: it remembers which names are taken.
+typedef enum { NAMES_REGS, NAMES_BUFFERS, NAMES_PARAMS, NAMES_UNROLLS, NAMES_COUNT } ThreadNames;
 typedef struct {
     ThreadModule *mod;
     ThreadFn *fn;
     ThreadBlock *at;       // where the next operation goes
     Loc loc;               // given to it
     Operand guard;         // given to it
+    Map *taken[NAMES_COUNT]; // per name space: the names in use; NULL: none yet
 } ThreadBuilder;
 int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count); // makes name unique
 int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf);
