@@ -246,7 +246,7 @@ void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     X(SHL, cu_shift) X(SHR, cu_shift) X(EX2, cu_asm) X(LG2, cu_asm) X(RCP, cu_asm)     \
     X(RSQRT, cu_asm) X(SQRT, cu_sqrt) X(TANH, cu_asm) X(SETP, cu_setp)                   \
     X(SELP, cu_selp) X(CVT, cu_cvt) X(CVTPACK, cu_cvtpack) X(PACK, cu_pack)              \
-    X(UNPACK, cu_unpack) X(SHFL, cu_shfl)                                                    \
+    X(UNPACK, cu_unpack) X(SHFL, cu_shfl) X(VOTE, cu_vote)                                   \
     X(LDPARAM, cu_ldparam) X(LDS, cu_load) X(STS, cu_store) X(LDG, cu_load)              \
     X(STG, cu_store) X(LDMATRIX, cu_matrix_load) X(STMATRIX, cu_matrix_store)              \
     X(CPASYNC, cu_cpasync) X(CPASYNC_COMMIT, cu_asm) X(CPASYNC_WAIT, cu_asm)               \

@@ -440,3 +440,8 @@ void cu_shfl(Cuda *x, const CudaStmt *s)
     cu_assign(x, &typed, "__shfl%s_sync(0xffffffffu, %s, %s)", mode[s->op.n],
               cu_src(x, &o[1], (ThreadType)typed.op.type), cu_src(x, &o[2], TT_U32));
 }
+
+void cu_vote(Cuda *x, const CudaStmt *s)
+{
+    cu_assign(x, s, "__any_sync(0xffffffffu, %s)", cu_src(x, &s->op.opnd[1], TT_PRED));
+}

@@ -572,6 +572,13 @@ EmuResult emu_op_SHFL(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+EmuResult emu_op_VOTE(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    emu_converged(w, op, mask);
+    put_pred(emu_reg(w, &op->o[0]), emu_pred(w, &op->o[1]) & mask ? ~0u : 0, mask);
+    return RUN_NEXT;
+}
+
 EmuResult emu_op_TMA_PREFETCH(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     (void)w, (void)op, (void)mask; // brings the descriptor nearer: no effect on values

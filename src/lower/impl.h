@@ -128,6 +128,7 @@ struct Lower {
     int group_id;              // register + 1 with the named barrier of the warpgroup; 0: none yet
     bool *future_mma;          // the future is a product's
     bool *scalar_uniform;      // the same in all threads of a role
+    bool *scalar_in_warp;      // the same in all lanes of a warp
     bool moves_registers;      // setmaxnreg is used
     VEC(InFlight) inflight;    // in order of commit
     int written[PIN_MAX], nwritten; // row vectors written since the last commit or wait

@@ -218,34 +218,69 @@ bool lower_value_thread_dependent(const Lower *l, const TExpr *e)
            lower_value_thread_dependent(l, e->c);
 }
 
-// A scalar stays uniform when every value that it is given is, and no condition that depends on the
-// thread decides whether it is given. Returns true when it found one that is not.
-static bool find_divergent(Lower *l, const TileBlock *b, bool divergent)
+// The lanes of a warp agree on an integer: it depends on nothing below the warpgroup and the warp.
+static bool index_same_in_warp(const Lower *l, const Expr *e)
 {
+    const ApplyState *a = &l->apply;
+    for (int i = 0; i < l->par_vars[LEVEL_THREAD].n; i++)
+        if (expr_uses(e, l->par_vars[LEVEL_THREAD].at[i])) return false;
+    for (int i = 0; i < l->k->scalars.n; i++)
+        if (!l->scalar_in_warp[i] && expr_uses(e, l->k->scalars.at[i].name)) return false;
+    if (a->op && expr_uses(e, a->op->var)) return false;
+    return !a->op || !a->op->var2 || !expr_uses(e, a->op->var2);
+}
+
+// The same for any value.
+static bool same_in_warp(const Lower *l, const TExpr *e)
+{
+    if (!e) return true;
+    if (e->kind == TX_MATH && e->math == TM_ANY) return true;
+    if (e->kind == TX_FRAG || (e->kind == TX_SCALAR && !l->scalar_in_warp[e->scalar])) return false;
+    if (e->kind == TX_ELEM) return !lower_value_thread_dependent(l, e);
+    if (e->kind == TX_INDEX && !index_same_in_warp(l, e->index)) return false;
+    return same_in_warp(l, e->a) && same_in_warp(l, e->b) && same_in_warp(l, e->c);
+}
+
+// A scalar stays the same in all threads of a role (or of a warp, `in_warp`) while every value that
+// it is given is, and no condition on which they disagree decides whether it is given. Returns true
+// when it found one that is not.
+static bool find_divergent(Lower *l, const TileBlock *b, bool in_warp, bool divergent)
+{
+    bool *same = in_warp ? l->scalar_in_warp : l->scalar_uniform;
     bool found = false;
     for (int i = 0; i < b->n; i++) {
         const TileOp *op = b->at[i];
-        bool inner = divergent || op->op == TOP_APPLY;
-        if (op->op == TOP_IF) inner |= lower_value_thread_dependent(l, op->cond);
+        // The lanes of a warp go through an apply together, each with elements of its own.
+        bool inner = divergent || (op->op == TOP_APPLY && !in_warp);
+        const TileOp *outer = l->apply.op;
+        if (op->op == TOP_APPLY) l->apply.op = op;
+        if (op->op == TOP_IF)
+            inner |= in_warp ? !same_in_warp(l, op->cond)
+                             : lower_value_thread_dependent(l, op->cond);
         if (op->op == TOP_FOR)
-            inner |= lower_thread_dependent(l, op->lo) || lower_thread_dependent(l, op->hi);
-        if (op->op == TOP_SET && l->scalar_uniform[op->scalar] &&
-            (divergent || lower_value_thread_dependent(l, op->value))) {
-            l->scalar_uniform[op->scalar] = false;
+            inner |= in_warp ? !index_same_in_warp(l, op->lo) || !index_same_in_warp(l, op->hi)
+                             : lower_thread_dependent(l, op->lo) ||
+                                   lower_thread_dependent(l, op->hi);
+        if (op->op == TOP_SET && same[op->scalar] &&
+            (divergent || (in_warp ? !same_in_warp(l, op->value)
+                                   : lower_value_thread_dependent(l, op->value)))) {
+            same[op->scalar] = false;
             found = true;
         }
-        found |= find_divergent(l, &op->body, inner);
-        found |= find_divergent(l, &op->other, inner);
+        found |= find_divergent(l, &op->body, in_warp, inner);
+        found |= find_divergent(l, &op->other, in_warp, inner);
+        l->apply.op = outer;
     }
     return found;
 }
 
-// The greatest fixed point: all scalars are uniform until one is found that cannot be. Each round
+// The greatest fixed points: all scalars are uniform until one is found that cannot be. Each round
 // turns at least one, so there are at most as many rounds as scalars.
 static void find_uniform(Lower *l)
 {
-    for (int i = 0; i < l->k->scalars.n; i++) l->scalar_uniform[i] = true;
-    while (find_divergent(l, &l->k->body, false)) continue;
+    for (int i = 0; i < l->k->scalars.n; i++) l->scalar_uniform[i] = l->scalar_in_warp[i] = true;
+    while (find_divergent(l, &l->k->body, false, false)) continue;
+    while (find_divergent(l, &l->k->body, true, false)) continue;
 }
 
 // ---- structure ----------------------------------------------------------------------------------
@@ -316,18 +351,6 @@ static bool sets_scalar(const Lower *l, const TileBlock *b, const Expr *var)
         if (sets_scalar(l, &op->body, var) || sets_scalar(l, &op->other, var)) return true;
     }
     return false;
-}
-
-// The lanes of a warp agree on an integer: it depends on nothing below the warpgroup and the warp.
-static bool index_same_in_warp(const Lower *l, const Expr *e)
-{
-    const ApplyState *a = &l->apply;
-    for (int i = 0; i < l->par_vars[LEVEL_THREAD].n; i++)
-        if (expr_uses(e, l->par_vars[LEVEL_THREAD].at[i])) return false;
-    for (int i = 0; i < l->k->scalars.n; i++)
-        if (!l->scalar_uniform[i] && expr_uses(e, l->k->scalars.at[i].name)) return false;
-    if (a->op && expr_uses(e, a->op->var)) return false;
-    return !a->op || !a->op->var2 || !expr_uses(e, a->op->var2);
 }
 
 // A serial loop. Order matters: the barrier analysis first (it assumes the state at entry), then
@@ -422,16 +445,6 @@ static void product_flush_new(Lower *l, int before)
     if (l->inflight.n > before) product_flush(l);
 }
 
-// The same for any value.
-static bool same_in_warp(const Lower *l, const TExpr *e)
-{
-    if (!e) return true;
-    if (e->kind == TX_FRAG || (e->kind == TX_SCALAR && !l->scalar_uniform[e->scalar])) return false;
-    if (e->kind == TX_ELEM) return !lower_value_thread_dependent(l, e);
-    if (e->kind == TX_INDEX && !index_same_in_warp(l, e->index)) return false;
-    return same_in_warp(l, e->a) && same_in_warp(l, e->b) && same_in_warp(l, e->c);
-}
-
 // An `if`. Uniform: all threads of the role agree, so barriers may stand inside and the branch is
 // printed as one that does not split a warp. Products in flight are waited for before a branch that
 // issues or waits for some, so that their count is the same on both ways.
@@ -442,7 +455,7 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     if (!divergent) sync_enter(l, op);
     if (block_has_product(&op->body) || block_has_product(&op->other)) product_flush(l);
     SyncState entry = l->sync;
-    int waiting = l->inflight.n;
+    int waiting = l->inflight.n, written = l->nwritten;
     ThreadOp *made = thread_open_if(&l->b, p, &saved);
     bool lanes = divergent && !same_in_warp(l, op->cond);
     if (!lanes && (!divergent || !l->lane_depth)) made->flags |= OPF_UNIFORM;
@@ -462,6 +475,7 @@ static void region_block(Lower *l, Operand p, const TileOp *op, bool divergent)
     sync_leave(l, &entry);
     l->lane_depth -= lanes;
     l->uniform_depth -= divergent;
+    l->nwritten = MIN(l->nwritten, written); // behind it only what both ways have written
     lower_close(l, saved, mark);
     sync_merge(&l->sync, &first);
 }
@@ -572,6 +586,7 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->events = ARENA_ARRAY(a, EventState, k->events.n + 1);
     l->future_mma = ARENA_ARRAY(a, bool, k->futures.n + 1);
     l->scalar_uniform = ARENA_ARRAY(a, bool, k->scalars.n + 1);
+    l->scalar_in_warp = ARENA_ARRAY(a, bool, k->scalars.n + 1);
     l->apply = (ApplyState){.op = NULL, .block = -1, .half = -1, .pair = -1};
     l->reg_of = map_new(a), l->subst = map_new(a), l->unroll_of = map_new(a);
     l->param_of = map_new(a), l->symbol_reg = map_new(a);

@@ -534,7 +534,8 @@ static bool check_single(Checker *c)
 // Operations that all lanes of a warp execute together.
 static bool is_collective(ThreadOpcode op)
 {
-    return thread_op[op].scope == SCOPE_GROUP || op == OP_SHFL || op == OP_LDMATRIX ||
+    return thread_op[op].scope == SCOPE_GROUP || op == OP_SHFL || op == OP_VOTE ||
+           op == OP_LDMATRIX ||
            op == OP_STMATRIX || op == OP_BAR_WARP || op == OP_BAR_SYNC || op == OP_BAR_ARRIVE;
 }
 

@@ -59,6 +59,7 @@
     X(PACK,          "pack",          "dss",  "b",     PURE, THREAD, 10, "!")                     \
     X(UNPACK,        "unpack",        "dds",  "b",     PURE, THREAD, 10, "!")                     \
     X(SHFL,          "shfl",          "dsx",  "b",     SYNC, WARP,   60, "!")                     \
+    X(VOTE,          "vote.any",       "Pp",  "q",     SYNC, WARP,   60, "vote.sync.any.pred %0, %1, 0xffffffff;") \
     X(LDPARAM,       "ld.param",      "dK",   "ilbf",  PURE, THREAD, 10, "!")                     \
     X(LDS,           "ld.shared",     "FS",   "bf",    LOAD, THREAD, 10, "!")                     \
     X(STS,           "st.shared",     "Sr",   "bf",    STORE, THREAD, 10, "!")                    \

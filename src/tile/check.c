@@ -178,7 +178,8 @@ static void check_math(Checker *c, const TExpr *x)
         check_texpr(c, arg[i], "an operand");
         if (!arg[i]) return;
     }
-    bool logic = x->math == TM_LNOT || x->math == TM_LAND || x->math == TM_LOR;
+    bool logic = x->math == TM_LNOT || x->math == TM_LAND || x->math == TM_LOR ||
+                 x->math == TM_ANY;
     bool select = x->math == TM_SELECT, bits = x->math >= TM_AND && x->math <= TM_XOR;
     bool compares = info->result == 'b';
     if (compares != (x->type == DT_BOOL) && !(x->type == DT_BOOL && (select || bits)))

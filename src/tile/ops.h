@@ -80,7 +80,8 @@ typedef enum {
     X(RSQRT,     "rsqrt",       1, 's')        \
     X(SQRT,      "sqrt",        1, 's')        \
     X(TANH,      "tanh",        1, 's')        \
-    X(SELECT,    "select",      3, 's') /* c ? a : b */
+    X(SELECT,    "select",      3, 's') /* c ? a : b */                                       \
+    X(ANY,       "any",         1, 'b') /* in any lane of the warp: all of its lanes agree */
 typedef enum {
 #define X(id, name, args, result) TM_##id,
     TILE_MATHS(X)

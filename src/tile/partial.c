@@ -141,6 +141,7 @@ static Kind math_kind(Partial *p, const TExpr *x)
     case TM_FMA:
         return sum_kind(p, product_kind(kind_of(p, x->a), kind_of(p, x->b)), kind_of(p, x->c));
     case TM_NEG: return kind_of(p, x->a);
+    case TM_ANY: return KIND_WHOLE; // each lane judges its own part, and all learn of it
     case TM_DIV: return product_kind(kind_of(p, x->a), MAX(looked_at(p, x->b), KIND_WHOLE));
     case TM_SELECT: {
         Kind c = looked_at(p, x->a), a = kind_of(p, x->b), b = kind_of(p, x->c);

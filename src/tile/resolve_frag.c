@@ -10,15 +10,16 @@ enum { MMA_ROWS = 64, MMA_COLS_MAX = 256, FRAG_MAX_ELEMENTS = 64 * 512, FRAG_MAX
 
 // ---- declarations ------------------------------------------------------------------------------
 
-// Fragments and products belong to a warpgroup, and all of its threads take part.
-static bool need_group4(Resolve *r, Loc loc, const char *what)
+// Fragments and products belong to a warpgroup. `level`: who must come here together: the whole
+// warpgroup for a product, a warp for what moves values between lanes and registers only.
+static bool need_group4(Resolve *r, Loc loc, const char *what, TileLevel level)
 {
     if (!r->at) {
         resolve_error(r, loc, NULL, "%s can only stand inside `parallel`", what);
         return false;
     }
     if (resolve_group4(r) >= 0)
-        return resolve_whole_groups(r, loc, what) && resolve_together(r, loc, what, LEVEL_GROUP4);
+        return resolve_whole_groups(r, loc, what) && resolve_together(r, loc, what, level);
     resolve_error(r, loc, "enclose it in `parallel g by 1 : group-4`",
                   "%s needs a warpgroup of 128 threads", what);
     return false;
@@ -134,7 +135,7 @@ void resolve_frag_decl(Resolve *r, const AstNode *s)
     TileFrag f = {.type = DT_F32, .loc = s->loc};
     Value v = {.kind = VAL_FRAG};
     bool shaped = s->type && s->type->flags & AST_F_SPANNED;
-    bool ok = need_group4(r, s->loc, "a fragment") &&
+    bool ok = need_group4(r, s->loc, "a fragment", LEVEL_GROUP4) &&
               (!s->type || frag_type(r, s->type, &f.type)) &&
               (!shaped || frag_dims(r, s->type, &f)) && frag_slots(r, s, &f, &v);
     if (ok && s->type && s->type->flags & AST_F_AUTO_DIMS) {
@@ -230,7 +231,7 @@ static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 exte
 void resolve_apply(Resolve *r, const AstNode *s)
 {
     Value v;
-    if (!need_group4(r, s->loc, "apply") || !need_frag(r, s->value, "what apply runs over", &v))
+    if (!need_group4(r, s->loc, "apply", LEVEL_WARP) || !need_frag(r, s->value, "what apply runs over", &v))
         return;
     const TileFrag *f = &r->k->frags.at[v.frag];
     if (r->in_apply) {
@@ -276,7 +277,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
 {
     bool all = s->kind == AST_ALL_REDUCE;
     const char *name = all ? "all_reduce_sum" : s->op == AST_OP_MAX ? "reduce_max" : "reduce_sum";
-    if (!need_group4(r, s->loc, name)) return;
+    if (!need_group4(r, s->loc, name, LEVEL_WARP)) return;
     if (r->in_apply) {
         resolve_error(r, s->loc, "put it behind the apply", "%s inside an apply", name);
         return;
@@ -329,7 +330,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
 void resolve_frag_copy(Resolve *r, const AstNode *s)
 {
     Value dst, src;
-    if (!need_group4(r, s->loc, "copy")) return;
+    if (!need_group4(r, s->loc, "copy", LEVEL_WARP)) return;
     if (s->list.n != 2) {
         resolve_error(r, s->loc, NULL, "copy takes 2 arguments, found %d", s->list.n);
         return;
@@ -362,7 +363,7 @@ void resolve_frag_copy(Resolve *r, const AstNode *s)
 // acc = mma.fill.f32 v declares an accumulator; mma.fill acc, v fills one that exists.
 static void mma_fill(Resolve *r, const AstNode *s)
 {
-    if (!need_group4(r, s->loc, "mma")) {
+    if (!need_group4(r, s->loc, "mma", LEVEL_GROUP4)) {
         if (s->flags & AST_F_DECLARES && s->target->kind == AST_NAME)
             scope_add(r, s->target->name, s->loc, value_none());
         return;
@@ -524,7 +525,7 @@ static void mma_multiply(Resolve *r, const AstNode *s)
     Value acc;
     TileOperand a = {0}, b = {0};
     OperandShape sa = {0}, sb = {0};
-    if (s->list.n != 2 || !need_group4(r, s->loc, "mma") ||
+    if (s->list.n != 2 || !need_group4(r, s->loc, "mma", LEVEL_GROUP4) ||
         !need_frag(r, s->target, "the accumulator of mma", &acc))
         return;
     if (!need_mma_operand(r, s->list.at[0], true, &a, &sa) ||
@@ -655,7 +656,7 @@ static void mma_store(Resolve *r, const AstNode *s)
     bool transposed = s->flags & AST_F_TRANSP, part = s->value->kind == AST_VIEW;
     Value acc, dst;
     i64 first = 0, width;
-    if (!need_group4(r, s->loc, "mma.store") ||
+    if (!need_group4(r, s->loc, "mma.store", LEVEL_GROUP4) ||
         !need_frag(r, part ? s->value->value : s->value, "what mma.store stores", &acc) ||
         !resolve_need_view(r, s->target, "the destination of mma.store", &dst))
         return;
@@ -731,7 +732,7 @@ static void mma_load(Resolve *r, const AstNode *s)
 {
     Value src;
     TileFrag f = {.rank = 2, .slots = 1, .loc = s->loc};
-    if (!need_group4(r, s->loc, "mma.load") ||
+    if (!need_group4(r, s->loc, "mma.load", LEVEL_GROUP4) ||
         !resolve_need_view(r, s->value, "the source of mma.load", &src))
         return;
     const TileBuffer *b = &r->k->buffers.at[src.view.buffer];
