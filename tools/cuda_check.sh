@@ -6,17 +6,18 @@
 #       local memory, a wgmma that the assembler serialised and an ignored setmaxnreg are failures.
 #       Prints registers, or "skipped: no nvcc".
 #   cuda_check.sh build [DIR]
-#       builds a program that runs kernels by both printers on the same data; DIR
-#       (build/cuda_check) gets it and the PTX
+#       builds what the next one runs: single operations, and kernels by both printers. DIR is
+#       build/cuda_check
 #   cuda_check.sh gpu [DIR]
-#       runs it, on a machine with a Hopper GPU: outputs are compared bit for bit, and both are
-#       timed in turns. The machine needs neither nvcc nor baton if DIR was built elsewhere.
+#       on a machine with a Hopper GPU and PyTorch: each operation gives the emulator's bits; each
+#       kernel gives the same bits by both printers (tools/compare_printers.py), and both are timed
+#       in turns. The machine needs no nvcc if DIR was built elsewhere.
 # BUILD is the folder of baton's own build (default build).
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 nvcc=${NVCC:-nvcc}
 command -v "$nvcc" >/dev/null 2>&1 || nvcc=/usr/local/cuda/bin/nvcc
-flags="-std=c++17 -gencode arch=compute_90a,code=sm_90a"
+flags="-std=c++17 -gencode arch=compute_90a,code=sm_90a -Xcompiler -Wall"
 
 compile() {
     command -v "$nvcc" >/dev/null 2>&1 || { echo "skipped: no nvcc"; return 0; }
@@ -35,66 +36,26 @@ compile() {
     printf '%s\n' "$log" | sed -n 's/.*Used \([0-9]* registers\).*/\1, no spills/p'
 }
 
-# NAME FILE [OPTIONS]: by both printers; C++ names that begin with the function's get NAME instead.
-both() {
-    name=$1 file=$2
-    shift 2
-    "$BUILD/baton" build "$file" "$@" -o "$dir/$name.ptx" || return 1
-    "$BUILD/baton" build "$file" "$@" --emit=cuda -o "$dir/$name.cu" || return 1
-}
-
-object() { # NAME [FLAGS]
-    name=$1
-    shift
-    # shellcheck disable=SC2086
-    "$nvcc" $flags --Werror all-warnings "$@" -c "$dir/$name.cu" -o "$dir/$name.o"
-}
-
-# The C++ names of tile function FUNCTION as those of NAME: several files have one of that name.
-rename() { # NAME FUNCTION
-    for suffix in "" _plain _launch _message; do printf -- '-D%s=%s ' "$2$suffix" "$1$suffix"; done
-}
-
+# Every pure operation of the thread IR as CUDA C++, a program that compares it with the emulator;
+# and all kernels by both printers.
 build() {
-    BUILD=${BUILD:-$here/build}
     mkdir -p "$dir"
-    both gemm "$here/kernels/gemm/gemm.co" &&
-        both gemm_f16 "$here/kernels/gemm/gemm.co" -D ELEM=f16 &&
-        both add "$here/kernels/learn/add.co" && both copy "$here/kernels/learn/copy.co" &&
-        both rowsum "$here/kernels/learn/rowsum.co" || return 1
-    objects="" have=""
-    for name in gemm add copy rowsum; do
-        object $name || return 1
-        objects="$objects $dir/$name.o"
-    done
-    # shellcheck disable=SC2046
-    object gemm_f16 $(rename gemm_f16 gemm) || return 1
-    for name in v1 v2 v3 v4; do
-        file=$here/kernels/attention/$name.co
-        [ -f "$file" ] || continue
-        function=$(sed -n 's/^__co__ void \([A-Za-z0-9_]*\).*/\1/p' "$file" | head -n 1)
-        # shellcheck disable=SC2046
-        both $name "$file" && object $name $(rename $name "$function") || return 1
-        objects="$objects $dir/$name.o" have="$have -DHAVE_$name"
-    done
-    # shellcheck disable=SC2086
-    "$nvcc" $flags -O2 $have -o "$dir/cuda_check" "$here/tools/cuda_check.cu" $objects \
-        "$dir/gemm_f16.o" "$BUILD/libbaton.a" -ldl -lpthread -lm || return 1
-    # Every pure operation of the thread IR as CUDA C++, against the emulator.
     ${CC:-gcc} -std=gnu11 -O2 -o "$dir/ops" "$here/tests/gpu/ops.c" "$BUILD/libbaton.a" -ldl \
         -lpthread -lm &&
         OPS_CUDA="$dir/ops.cu" "$dir/ops" &&
-        "$nvcc" $flags --Werror all-warnings -cubin "$dir/ops.cu" -o "$dir/ops.cubin"
+        "$nvcc" $flags --Werror all-warnings -cubin "$dir/ops.cu" -o "$dir/ops.cubin" || return 1
+    python3 "$here/tools/compare_printers.py" --build "$BUILD" --dir "$dir" --build-only
 }
 
+BUILD=${BUILD:-$here/build}
 dir=${2:-$here/build/cuda_check}
 case ${1:-} in
 compile) compile "${2:?usage: cuda_check.sh compile FILE.cu [OUT.o]}" "${3:-/dev/null}" ;;
 build) build ;;
 gpu)
-    [ -x "$dir/cuda_check" ] || build || exit 1
+    [ -e "$dir/ops.cubin" ] || build || exit 1
     OPS_IMAGE="$dir/ops.cubin" "$dir/ops" || exit 1
-    "$dir/cuda_check" "$dir"
+    python3 "$here/tools/compare_printers.py" --build "$BUILD" --dir "$dir"
     ;;
-*) sed -n '2,14p' "$0" | cut -c3-; exit 2 ;;
+*) sed -n '2,16p' "$0" | cut -c3-; exit 2 ;;
 esac
