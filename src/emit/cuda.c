@@ -254,6 +254,7 @@ void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     X(TMA_PREFETCH, cu_tma_prefetch) X(BULK_COMMIT, cu_asm) X(BULK_WAIT, cu_asm)           \
     X(BULK_WAIT_READ, cu_asm) X(MBAR_INIT, cu_asm) X(MBAR_ARRIVE, cu_asm)                  \
     X(MBAR_ARRIVE_EXPECT, cu_asm) X(MBAR_EXPECT, cu_asm) X(MBAR_WAIT, cu_mbar_wait)        \
+    X(MBAR_ARRIVE_CLUSTER, cu_mbar_arrive_cluster) X(BAR_CLUSTER, cu_asm)                    \
     X(FENCE_PROXY, cu_asm) X(FENCE_MBAR_INIT, cu_asm) X(MEMBAR, cu_asm)                    \
     X(BAR_SYNC, cu_asm) X(BAR_ARRIVE, cu_asm) X(BAR_WARP, cu_asm) X(PIN, cu_pin)                   \
     X(WGMMA_FENCE, cu_wgmma_fence) X(WGMMA_SS, cu_wgmma) X(WGMMA_RS, cu_wgmma)             \

@@ -222,6 +222,29 @@ static const char *coordinate_operands(Cuda *x, int n)
     return s;
 }
 
+// To all blocks of the cluster: a mask with a bit for each is the last operand.
+static void multicast_load(Cuda *x, const CudaStmt *s)
+{
+    const ThreadOp *op = &s->op;
+    int n = op->n;
+    const char *name = cu_text(x, "ptx_tma_load_%dd_multicast", n);
+    if (cu_need(x, name))
+        cu_define(x,
+                    CUDA_FUNCTION "void %s(uint32_t to, const CUtensorMap *map%s, uint32_t "
+                    "barrier, uint16_t blocks)\n{\n"
+                    "    asm volatile(\n"
+                    "        \"cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::"
+                    "complete_tx::bytes.multicast::cluster \"\n"
+                    "        \"[%%0], [%%1, %s], [%%%d], %%%d;\"\n"
+                    "        :: \"r\"(to), \"l\"((uint64_t)map)%s, \"r\"(barrier), "
+                    "\"h\"(blocks) : \"memory\");\n}\n",
+                    name, coordinate_params(x, n), n, coordinate_list(x, 2, n), n + 2, n + 3,
+                    coordinate_operands(x, n));
+    cu_call(x, s, "%s(%s, &%s, %s, %s, %u)", name, cu_address(x, &op->opnd[0]),
+              x->param_name[op->opnd[2].reg], coordinates(x, &op->opnd[3], n),
+              cu_address(x, &op->opnd[3 + n]), (1u << x->fn->cluster) - 1);
+}
+
 // Operands of the assembly: destination, map, coordinates, barrier, policy. The map is passed by
 // its address among the kernel's parameters, where __grid_constant__ keeps it.
 void cu_tma_load(Cuda *x, const CudaStmt *s)
@@ -234,6 +257,10 @@ void cu_tma_load(Cuda *x, const CudaStmt *s)
     x->policy_first |= (op->flags & OPF_EVICT_FIRST) != 0;
     x->policy_last |= (op->flags & OPF_EVICT_LAST) != 0;
     const char *name = cu_text(x, "ptx_tma_load_%dd%s", n, hint ? "_hint" : "");
+    if (op->flags & OPF_MULTICAST) {
+        multicast_load(x, s);
+        return;
+    }
     if (cu_need(x, name))
         cu_define(x,
                     CUDA_FUNCTION "void %s(uint32_t to, const CUtensorMap *map%s, uint32_t "
@@ -304,5 +331,21 @@ void cu_mbar_wait(Cuda *x, const CudaStmt *s)
                     "        \"@!done bra again; }\"\n"
                     "        :: \"r\"(barrier), \"r\"(parity) : \"memory\");\n}\n");
     cu_call(x, s, "ptx_mbar_wait(%s, %s)", cu_address(x, &s->op.opnd[0]),
+              cu_src(x, &s->op.opnd[2], TT_U32));
+}
+
+// The barrier at the same place in another block of the cluster.
+void cu_mbar_arrive_cluster(Cuda *x, const CudaStmt *s)
+{
+    bool release = s->op.flags & OPF_RELEASE;
+    const char *name = release ? "ptx_mbar_arrive_cluster_release" : "ptx_mbar_arrive_cluster";
+    if (cu_need(x, name))
+        cu_define(x, CUDA_FUNCTION "void %s(uint32_t barrier, uint32_t block)\n{\n"
+                    "    asm volatile(\n"
+                    "        \"{ .reg .b32 peer; mapa.shared::cluster.u32 peer, %%0, %%1;\\n\"\n"
+                    "        \"mbarrier.arrive%s.shared::cluster.b64 _, [peer]; }\"\n"
+                    "        :: \"r\"(barrier), \"r\"(block) : \"memory\");\n}\n",
+                    name, release ? ".release.cluster" : "");
+    cu_call(x, s, "%s(%s, %s)", name, cu_address(x, &s->op.opnd[0]),
               cu_src(x, &s->op.opnd[2], TT_U32));
 }

@@ -127,7 +127,8 @@ static PtxHandler *const handler[OP_COUNT] = {
     [OP_LDMATRIX] = ptx_ldmatrix, [OP_STMATRIX] = ptx_stmatrix,
     [OP_CPASYNC] = ptx_cpasync,   [OP_TMA_LOAD] = ptx_tma_load,
     [OP_TMA_STORE] = ptx_tma_store, [OP_TMA_PREFETCH] = ptx_tma_prefetch,
-    [OP_MBAR_WAIT] = ptx_mbar_wait, [OP_PIN] = ptx_pin, [OP_WGMMA_SS] = ptx_wgmma,
+    [OP_MBAR_WAIT] = ptx_mbar_wait, [OP_MBAR_ARRIVE_CLUSTER] = ptx_mbar_arrive_cluster,
+    [OP_PIN] = ptx_pin, [OP_WGMMA_SS] = ptx_wgmma,
     [OP_WGMMA_RS] = ptx_wgmma,
 };
 

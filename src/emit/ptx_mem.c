@@ -100,12 +100,31 @@ void ptx_tma_load(Ptx *x, const ThreadOp *op)
     // The policy registers are made in the prologue once a copy needs them (print_prologue).
     x->policy_first |= (op->flags & OPF_EVICT_FIRST) != 0;
     x->policy_last |= (op->flags & OPF_EVICT_LAST) != 0;
+    // Multicast: a bit per block of the cluster, here all of them.
+    char mask[16] = "";
+    if (op->flags & OPF_MULTICAST) {
+        hint = ".multicast::cluster";
+        snprintf(mask, sizeof mask, ", %u", (1u << x->fn->cluster) - 1);
+    }
     ptx_line(x, op,
              "cp.async.bulk.tensor.%dd.shared::cluster.global.mbarrier::complete_tx::bytes%s %s, "
-             "%s, %s%s;",
+             "%s, %s%s%s;",
              op->n, hint, ptx_address(x, &op->opnd[0]).s, place.s,
-             ptx_address(x, &op->opnd[3 + op->n]).s, policy);
+             ptx_address(x, &op->opnd[3 + op->n]).s, mask, policy);
     buf_free(&place);
+}
+
+// mapa turns the address of the own barrier into that of the same place in another block. Without
+// `release` the arrival publishes nothing: it costs its thread 41 cycles instead of 315.
+void ptx_mbar_arrive_cluster(Ptx *x, const ThreadOp *op)
+{
+    const char *order = op->flags & OPF_RELEASE ? ".release.cluster" : "";
+    ptx_line(x, NULL, "{ .reg .b32 %%$peer;");
+    ptx_line(x, op, "mapa.shared::cluster.u32 %%$peer, %s, %s;",
+             ptx_element(x, &op->opnd[0], 0).s, ptx_operand(x, &op->opnd[2], TT_S32).s);
+    ptx_line(x, op, "mbarrier.arrive%s.shared::cluster.b64 _, [%%$peer+%s];", order,
+             ptx_operand(x, &op->opnd[1], TT_S32).s);
+    ptx_line(x, NULL, "}");
 }
 
 // The completion is counted by bulk groups of the thread that issues it, not by an mbarrier.

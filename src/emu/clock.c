@@ -26,13 +26,48 @@ static void epoch_join(EmuEpoch *to, const EmuEpoch *from)
     if (to->part <= to->all) to->part = to->mask = 0;
 }
 
+// Arrays of a clock lie behind one another, g first: they are cleared and copied as one.
+static size_t clock_bytes(const EmuRun *r)
+{
+    u32 warps = r->ctas * r->warp_stride, bars = r->ctas * (u32)r->cta[0]->bars_n;
+    return warps * sizeof(EmuEpoch) * (r->ctas > 1 ? 3 : 2) + bars * sizeof(u32);
+}
+
+EmuClock *emu_clock_new(EmuRun *r)
+{
+    EmuClock *c = ARENA_NEW(r->arena, EmuClock);
+    u32 warps = r->ctas * r->warp_stride;
+    c->g = arena_alloc(r->arena, clock_bytes(r) + 8);
+    c->a = c->g + warps;
+    c->x = r->ctas > 1 ? c->a + warps : c->g;
+    c->phases = (u32 *)(void *)(c->a + (r->ctas > 1 ? 2 : 1) * warps);
+    emu_clock_clear(r, c);
+    return c;
+}
+
+void emu_clock_clear(const EmuRun *r, EmuClock *c) { memset(c->g, 0, clock_bytes(r)); }
+
+void emu_clock_copy(const EmuRun *r, EmuClock *to, const EmuClock *from)
+{
+    memcpy(to->g, from->g, clock_bytes(r));
+}
+
+// What is known to be over: the part of a clock that even an arrival without release carries.
+static void join_done(const EmuRun *r, EmuClock *to, const EmuClock *from)
+{
+    u32 warps = r->ctas * r->warp_stride, bars = r->ctas * (u32)r->cta[0]->bars_n;
+    for (u32 i = 0; to->x != to->g && i < warps; i++) epoch_join(&to->x[i], &from->x[i]);
+    for (u32 i = 0; i < bars; i++) to->phases[i] = MAX(to->phases[i], from->phases[i]);
+}
+
 void emu_clock_join(const EmuCta *c, EmuClock *to, const EmuClock *from)
 {
-    for (int i = 0; i < c->warps; i++) {
+    const EmuRun *r = c->run;
+    for (u32 i = 0; i < r->ctas * r->warp_stride; i++) {
         epoch_join(&to->g[i], &from->g[i]);
         epoch_join(&to->a[i], &from->a[i]);
     }
-    for (int i = 0; i < c->bars_n; i++) to->phases[i] = MAX(to->phases[i], from->phases[i]);
+    join_done(r, to, from);
 }
 
 // Saturates: after four billion releases everything counts as one epoch, which hides, never
@@ -59,8 +94,21 @@ void emu_release(EmuWarp *w, u32 mask, EmuClock *into)
     // Lanes with knowledge of their own publish it, the others the warp's.
     if (w->part_mask & mask) emu_clock_join(c, into, w->part);
     if (!(w->part_mask & mask) || (mask & ~w->part_mask)) emu_clock_join(c, into, w->clock);
-    EmuEpoch now = own_now(w, &w->clock->g[w->id], mask);
-    epoch_join(&into->g[w->id], &now);
+    EmuEpoch now = own_now(w, &w->clock->g[w->index], mask);
+    epoch_join(&into->g[w->index], &now);
+    if (into->x != into->g) epoch_join(&into->x[w->index], &now);
+    advance(w);
+}
+
+// An arrival at another CTA that releases nothing: the other learns that the lanes got here, and
+// of whom they knew the same, but sees none of their writes.
+void emu_release_done(EmuWarp *w, u32 mask, EmuClock *into)
+{
+    const EmuRun *r = w->cta->run;
+    if (w->part_mask & mask) join_done(r, into, w->part);
+    if (!(w->part_mask & mask) || (mask & ~w->part_mask)) join_done(r, into, w->clock);
+    EmuEpoch now = own_now(w, &w->clock->g[w->index], mask);
+    epoch_join(&into->x[w->index], &now);
     advance(w);
 }
 
@@ -74,7 +122,7 @@ void emu_acquire(EmuWarp *w, u32 mask, const EmuClock *from)
         if (w->part_mask) emu_clock_join(c, w->part, from);
         return;
     }
-    if (!w->part_mask) memcpy(w->part, w->clock, sizeof *w->part);
+    if (!w->part_mask) emu_clock_copy(c->run, w->part, w->clock);
     w->part_mask |= mask;
     emu_clock_join(c, w->part, from);
 }
@@ -86,15 +134,16 @@ void emu_warp_sync(EmuWarp *w)
         emu_clock_join(w->cta, w->clock, w->part);
         w->part_mask = 0;
     }
-    w->clock->g[w->id] = (EmuEpoch){.all = w->epoch};
+    w->clock->g[w->index] = (EmuEpoch){.all = w->epoch};
+    w->clock->x[w->index] = (EmuEpoch){.all = w->epoch};
     advance(w);
 }
 
 // The async view of the lanes' own accesses catches up with the generic one.
 static void fence_into(EmuWarp *w, EmuClock *clock, u32 mask)
 {
-    EmuEpoch now = own_now(w, &clock->a[w->id], mask);
-    epoch_join(&clock->a[w->id], &now);
+    EmuEpoch now = own_now(w, &clock->a[w->index], mask);
+    epoch_join(&clock->a[w->index], &now);
 }
 
 // The lanes' generic accesses so far become visible to the async proxy; their loads have bound.

@@ -42,6 +42,7 @@ typedef struct {
     X(HZ_MBARRIER, "mbarrier")             /* init, counts, bytes, phases, O8, O10 */ \
     X(HZ_BARRIER, "barrier")               /* named barriers, O11 */ \
     X(HZ_REGISTERS, "registers")           /* setmaxnreg, O12 */ \
+    X(HZ_CLUSTER, "cluster")               /* shared memory of a CTA that has ended, O15 */ \
     X(HZ_DEADLOCK, "deadlock")                                                \
     X(HZ_BOUNDS, "out of bounds")                                             \
     X(HZ_UNINIT, "uninitialised read")                                        \

@@ -26,6 +26,7 @@ static EmuEffect *effect_new(EmuCta *c, const EmuWarp *w, const EmuOp *op, EmuEf
     e->lane = (u8)lane;
     e->performed = false;
     e->access = 0;
+    e->by = w->cta;
     *c->fx_last = e;
     c->fx_last = &e->next;
     c->fx_n++;
@@ -211,6 +212,7 @@ static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
                           true);
     }
     EmuRun *run = w->cta->run;
+    if (w->at != w->cta) return; // its source was noted for the own CTA
     for (u32 r = 0; r < b.rows; r++) {
         u32 low, high;
         i64 at = row_address(&b, e->coord, r, &low, &high);
@@ -264,6 +266,11 @@ static void land(EmuCta *c, EmuEffect *e)
     Box box = box_of(&e->arg->tmap);
     move_box(c, e, true);
     if (e->access) c->access.at[e->access].phase = b->phase;
+    // Bytes of another CTA: who sees them knows that its issuer had got that far.
+    for (int i = 0; e->by != c && i < c->bars_n; i++) {
+        u32 *p = &b->clock->phases[emu_bar_clock(e->by, (u32)i)];
+        *p = MAX(*p, e->known[i]);
+    }
     late_reads(c, e->smem, e->smem + box.rows * box.pitch);
     emu_bar_landed(c, b, tma_box_bytes(&e->arg->tmap), e->op);
 }
@@ -313,23 +320,20 @@ bool emu_effect_any(EmuCta *c)
     return false;
 }
 
-// tma.load [S], T, coordinates, [B] by one lane. Destination aligned to 128 bytes, with any
-// swizzle (a TMA rule). Nothing happens after a report that leaves no sane place to copy to.
-static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
+// The part of a load that goes to one CTA (w->at): its tile and its mbarrier, at the places that the
+// addresses name there.
+static void load_into(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 *coord, int lane)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     const EmuOpnd *o = op->o;
-    const EmuArg *arg = &c->run->launch->args[o[2].imm];
-    i32 coord[TMA_MAX_RANK] = {0};
-    for (int i = 0; i < op->n && i < TMA_MAX_RANK; i++) coord[i] = (i32)emu_reg(w, &o[3 + i])[lane];
-    if (!box_legal(w, op, arg, coord, lane)) return;
     EmuBar *b = emu_bar_use(w, op, &o[3 + op->n], 1, lane);
     Box box = box_of(&arg->tmap);
     u32 smem = emu_shared_offset(w, op, o, 0, lane, box_span(&box), 128);
     if (!b || smem == UINT32_MAX) return;
     u32 bar = (u32)(b - c->bar);
+    const EmuClock *k = emu_clock_of(w, lane);
     // O10 again: on a slower schedule these bytes would be counted in the phase before.
-    if (c->run->hazards && emu_clock_of(w, lane)->phases[bar] < b->phase) {
+    if (c->run->hazards && k->phases[emu_bar_clock(c, bar)] < b->phase) {
         Buf name = {0};
         emu_bar_text(c, bar, &name);
         emu_hazard(w, op, lane, HZ_MBARRIER, "O10", 0,
@@ -342,7 +346,11 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     e->smem = smem;
     e->bar = bar;
     e->arg = arg;
-    memcpy(e->coord, coord, sizeof coord);
+    memcpy(e->coord, coord, sizeof e->coord);
+    if (c != w->cta) {
+        if (!e->known) e->known = ARENA_ARRAY(c->run->arena, u32, c->bars_n);
+        memcpy(e->known, k->phases + emu_bar_clock(w->cta, 0), sizeof(u32) * (size_t)c->bars_n);
+    }
     e->access = emu_access_new(w, ACC_BULK_LOAD, op, lane, 1u << lane, 0);
     if (e->access) {
         c->access.at[e->access].bar = bar;
@@ -350,9 +358,31 @@ static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
     }
     b->loads++;
     b->last_load_phase = MAX(b->last_load_phase, b->phase + 1);
+    b->load_from_peer = c != w->cta;
     note_box(w, e, (int)o[2].imm, true);
     // The earliest legal moment is the issue itself: it overwrites what is still being read.
     if (emu_chance(c, c->early_load)) emu_effect_run(c, e);
+}
+
+// tma.load [S], T, coordinates, [B] by one lane. Destination aligned to 128 bytes, with any
+// swizzle (a TMA rule). Nothing happens after a report that leaves no sane place to copy to.
+static void issue_load(EmuWarp *w, const EmuOp *op, int lane)
+{
+    const EmuOpnd *o = op->o;
+    const EmuRun *r = w->cta->run;
+    const EmuArg *arg = &r->launch->args[o[2].imm];
+    i32 coord[TMA_MAX_RANK] = {0};
+    for (int i = 0; i < op->n && i < TMA_MAX_RANK; i++) coord[i] = (i32)emu_reg(w, &o[3 + i])[lane];
+    if (!box_legal(w, op, arg, coord, lane)) return;
+    if (!(op->flags & OPF_MULTICAST)) {
+        load_into(w, op, arg, coord, lane);
+        return;
+    }
+    for (u32 k = 0; k < r->ctas; k++) {
+        if (!emu_enter_peer(w, op, k, lane, "the bulk load goes to")) continue;
+        load_into(w, op, arg, coord, lane);
+        w->at = w->cta;
+    }
 }
 
 // Every lane of the mask issues a copy of its own; programs elect one. Operand 2 is the tensor

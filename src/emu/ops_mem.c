@@ -117,7 +117,7 @@ static bool global_ordered(const EmuWarp *w, const EmuOwner *o, int lane, bool a
 {
     const EmuAccess *p = &w->cta->access.at[o->access - w->cta->access_base];
     const EmuClock *k = emu_clock_of(w, lane);
-    bool same = p->warp == w->id && (int)o->lane == lane && lane < EMU_LANES;
+    bool same = p->warp == w->index && (int)o->lane == lane && lane < EMU_LANES;
     if (p->kind == ACC_BULK_STORE)
         return p->done[1] && (same || emu_covers(&k->g[p->warp], p->done[1], o->lane, p->mask));
     if (p->kind != ACC_WRITE) return true;

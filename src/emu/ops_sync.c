@@ -31,7 +31,7 @@ u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes)
     return same;
 }
 
-// Index into CTA arrays and into EmuClock.phases.
+// Index into the arrays of its CTA.
 static u32 bar_index(const EmuCta *c, const EmuBar *b) { return (u32)(b - c->bar); }
 
 // ---- mbarriers ----------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ static EmuBar *bar_at(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, in
 {
     u32 offset = emu_shared_offset(w, op, o, mem, lane, 8, 8);
     if (offset == UINT32_MAX) return NULL;
-    i32 index = w->cta->bar_at[offset / 8];
-    if (index >= 0) return &w->cta->bar[index];
+    i32 index = w->at->bar_at[offset / 8];
+    if (index >= 0) return &w->at->bar[index];
     emu_hazard(w, op, lane, HZ_MBARRIER, "O8", 0, "no mbarrier is declared at arena offset %u",
                offset);
     return NULL;
@@ -54,7 +54,7 @@ static EmuBar *bar_at(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, in
 // initialisation the agent cannot rely on.
 EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     EmuBar *b = bar_at(w, op, o, mem, lane);
     if (!b) return NULL;
     Buf name = {0};
@@ -71,16 +71,18 @@ EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int 
     // "fenced": fence.mbarrier_init by the initialising thread stands before that barrier. A
     // thread sees its own initialisation without either, but the TMA unit that it starts is
     // another agent.
-    bool same = a->warp == w->id && a->lane == lane;
+    bool same = a->warp == w->index && a->lane == lane;
     bool known = same || emu_covers(&k->g[a->warp], a->epoch, a->lane, a->mask);
     bool fenced =
         b->fence_epoch && (same || emu_covers(&k->g[a->warp], b->fence_epoch, a->lane, a->mask));
     if ((same && op->op != OP_TMA_LOAD) || (known && fenced)) return b;
     emu_bar_text(c, bar_index(c, b), &name);
+    if (c != w->cta) buf_printf(&name, " of CTA (%lld,%lld,%lld)", (long long)c->id[0],
+                                (long long)c->id[1], (long long)c->id[2]);
     emu_hazard(w, op, lane, HZ_MBARRIER, "O8", b->init_access,
                "uses mbarrier %s, initialised by warp"
                " %u lane %u: %s",
-               name.s, a->warp, a->lane,
+               name.s, a->warp % c->run->warp_stride, a->lane,
                !known
                    ? "no barrier stands between the initialisation and this use"
                    : "no fence.mbar.init by the initialising thread stands before the barrier that"
@@ -120,8 +122,8 @@ EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
         // came.
         EmuBar fresh = {.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = clock,
                         .complete = complete, .count = count ? count : 1};
-        memset(clock, 0, sizeof *clock);
-        memset(complete, 0, sizeof *complete);
+        emu_clock_clear(c->run, clock);
+        emu_clock_clear(c->run, complete);
         // Not live while its own bytes are noted, or the note would clash with the live barrier.
         b->init = false;
         fresh.pending = fresh.count;
@@ -142,7 +144,7 @@ static void fence_bars(EmuWarp *w, u32 mask)
         EmuBar *b = &c->bar[i];
         if (!b->init || b->fence_epoch || !b->init_access) continue;
         const EmuAccess *a = &c->access.at[b->init_access];
-        if (a->warp == w->id && (mask >> a->lane & 1)) b->fence_epoch = w->epoch;
+        if (a->warp == w->index && (mask >> a->lane & 1)) b->fence_epoch = w->epoch;
     }
 }
 
@@ -163,10 +165,10 @@ static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
         b->phase++;
         b->pending = b->count;
         b->expected = b->landed = 0;
-        b->clock->phases[bar_index(c, b)] = b->phase;
+        b->clock->phases[emu_bar_clock(c, bar_index(c, b))] = b->phase;
         // A waiter of this phase may wake after arrivals of the next one were joined into `clock`;
         // it must learn only what this phase released.
-        memcpy(b->complete, b->clock, sizeof *b->clock);
+        emu_clock_copy(c->run, b->complete, b->clock);
         emu_wake(c, WAIT_MBAR, bar_index(c, b));
         return;
     }
@@ -195,15 +197,17 @@ void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op)
 // Arrivals are counted one by one: a barrier of count 1 that two lanes arrive at runs two phases.
 // "Blind" arrivals (O10): whoever arrives at phase n must know that n - 1 is complete; otherwise
 // on another schedule the same arrival would count for n - 1 and let a waiter go too early.
+// At another CTA (w->at) an arrival releases only if it says so.
 void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     u32 index = bar_index(c, b);
     const EmuClock *k = emu_clock_of(w, emu_first_lane(lanes));
-    u32 observed = k->phases[index];
+    u32 observed = k->phases[emu_bar_clock(c, index)];
     bool blind = false;
     Buf name = {0};
-    emu_release(w, lanes, b->clock);
+    if (c == w->cta || op->flags & OPF_RELEASE) emu_release(w, lanes, b->clock);
+    else emu_release_done(w, lanes, b->clock);
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         if (c->run->hazards && observed < b->phase && !blind) {
             if (!name.s) emu_bar_text(c, index, &name);
@@ -273,6 +277,117 @@ EmuResult emu_op_MBAR_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
     return arrive(w, op, mask, false, true);
 }
 
+// ---- clusters -----------------------------------------------------------------------------------
+
+// A CTA's shared memory may be given to another one when it ends, so nothing may go there then.
+// Whether it ends too early is asked of the clocks at the end, whatever the schedule was; here only
+// what would really happen is held back.
+bool emu_enter_peer(EmuWarp *w, const EmuOp *op, u32 rank, int lane, const char *what)
+{
+    EmuRun *r = w->cta->run;
+    if (rank >= r->ctas) {
+        emu_hazard(w, op, lane, HZ_ILLEGAL, NULL, 0, "CTA %u of a cluster of %u", rank, r->ctas);
+        return false;
+    }
+    const EmuCta *c = r->cta[rank];
+    if (!c->over) {
+        w->at = r->cta[rank];
+        return true;
+    }
+    emu_hazard(w, op, lane, HZ_CLUSTER, "O15", 0,
+               "%s CTA (%lld,%lld,%lld) of the cluster, which has ended", what,
+               (long long)c->id[0], (long long)c->id[1], (long long)c->id[2]);
+    return false;
+}
+
+// mbar.arrive.cluster [B], rank: one arrival at the same place of CTA `rank`, which may be the own
+// one.
+EmuResult emu_op_MBAR_ARRIVE_CLUSTER(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->cta->run->hazards) {
+        emu_read_regs(w, op, &op->o[0], mask, true);
+        emu_read_regs(w, op, &op->o[2], mask, true);
+    }
+    LANES {
+        if (!(mask >> i & 1)) continue;
+        u32 rank = emu_reg(w, &op->o[2])[i];
+        if (!emu_enter_peer(w, op, rank, i, "arrives at an mbarrier of")) continue;
+        EmuBar *b = emu_bar_use(w, op, &op->o[0], 0, i);
+        if (b && w->at != w->cta)
+            w->sent[rank] = (EmuSent){.op = op, .epoch = w->epoch, .bar = bar_index(w->at, b)};
+        if (b) emu_bar_arrive(w, op, b, 1u << i, 0);
+        w->at = w->cta;
+    }
+    return RUN_YIELD;
+}
+
+// Everybody who still runs waits there: what each released, all acquire.
+void emu_cluster_meet(EmuRun *r)
+{
+    u32 alive = 0;
+    for (u32 k = 0; k < r->ctas; k++)
+        for (int i = 0; i < r->cta[k]->warps; i++) alive += r->cta[k]->warp[i].state != WARP_DONE;
+    if (!r->met || r->met < alive) return;
+    r->met = 0;
+    for (u32 k = 0; k < r->ctas; k++)
+        for (int i = 0; i < r->cta[k]->warps; i++) {
+            EmuWarp *w = &r->cta[k]->warp[i];
+            if (w->state == WARP_DONE) continue;
+            emu_acquire(w, (u32)EMU_FULL, r->meeting);
+            w->released = true;
+            if (w->state == WARP_BLOCKED) w->state = WARP_READY;
+        }
+    emu_clock_clear(r, r->meeting);
+}
+
+// bar.cluster: like bar.sync of all threads of all CTAs.
+EmuResult emu_op_BAR_CLUSTER(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    EmuRun *r = w->cta->run;
+    if (w->released) {
+        w->released = false;
+        return RUN_NEXT;
+    }
+    emu_converged(w, op, mask);
+    emu_warp_sync(w);
+    emu_release(w, (u32)EMU_FULL, r->meeting);
+    r->met++;
+    w->wait = WAIT_CLUSTER;
+    emu_cluster_meet(r);
+    if (w->released) {
+        w->released = false;
+        return RUN_YIELD;
+    }
+    return RUN_BLOCK;
+}
+
+// Every arrival that came from another CTA must be known to be over when this one ends.
+static void check_peers(const EmuCta *c)
+{
+    const EmuRun *r = c->run;
+    for (u32 k = 0; k < r->ctas; k++) {
+        for (int i = 0; i < r->cta[k]->warps; i++) {
+            EmuWarp *v = &r->cta[k]->warp[i];
+            const EmuSent *s = &v->sent[c->rank];
+            bool known = !s->op;
+            for (int n = 0; n < c->warps && !known; n++) {
+                const EmuWarp *w = &c->warp[n];
+                const EmuEpoch *e = &w->clock->x[v->index], *p = &w->part->x[v->index];
+                known = MAX(e->all, e->part) >= s->epoch ||
+                        (w->part_mask && MAX(p->all, p->part) >= s->epoch);
+            }
+            if (known) continue;
+            Buf name = {0};
+            emu_bar_text(c, s->bar, &name);
+            emu_hazard(v, s->op, -1, HZ_CLUSTER, "O15", 0,
+                       "arrives at mbarrier %s of CTA (%lld,%lld,%lld), which may have ended: no"
+                       " cluster barrier stands between the arrival and the end",
+                       name.s, (long long)c->id[0], (long long)c->id[1], (long long)c->id[2]);
+            buf_free(&name);
+        }
+    }
+}
+
 EmuResult emu_op_MBAR_ARRIVE_EXPECT(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     return arrive(w, op, mask, true, true);
@@ -296,7 +411,8 @@ EmuResult emu_op_CPASYNC_ARRIVE(EmuWarp *w, const EmuOp *op, u32 mask)
 // that has the other parity, the one before. Two phases on, the parity says nothing any more.
 static void check_generation(EmuWarp *w, const EmuOp *op, const EmuBar *b, int lane, u32 parity)
 {
-    u32 index = bar_index(w->cta, b), known = emu_clock_of(w, lane)->phases[index];
+    u32 index = bar_index(w->cta, b);
+    u32 known = emu_clock_of(w, lane)->phases[emu_bar_clock(w->cta, index)];
     i64 wanted = (known & 1) == parity ? (i64)known : (i64)known - 1;
     if ((i64)b->phase < wanted + 2) return;
     Buf name = {0};
@@ -414,7 +530,7 @@ static void named_complete(EmuCta *c, EmuNamed *n)
     }
     n->before = n->expect;
     n->waiting = n->arrived = n->expect = n->came = 0;
-    memset(n->clock, 0, sizeof *n->clock);
+    emu_clock_clear(c->run, n->clock);
 }
 
 // One warp arrives at barrier o[0] for o[1] threads. True when the warp may go on: the barrier
@@ -553,7 +669,7 @@ EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
 // that nobody observed, would land in a stranger's memory.
 static void check_bar_end(EmuCta *c, const EmuBar *b)
 {
-    u32 index = bar_index(c, b), observed = 0;
+    u32 index = bar_index(c, b), entry = emu_bar_clock(c, index), observed = 0;
     Buf name = {0};
     emu_bar_text(c, index, &name);
     if (b->tx)
@@ -563,10 +679,16 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
             " landed",
             b->phase, name.s, (unsigned long long)b->expected, (unsigned long long)b->landed);
     for (int i = 0; i < c->warps; i++) {
-        observed = MAX(observed, c->warp[i].clock->phases[index]);
-        if (c->warp[i].part_mask) observed = MAX(observed, c->warp[i].part->phases[index]);
+        observed = MAX(observed, c->warp[i].clock->phases[entry]);
+        if (c->warp[i].part_mask) observed = MAX(observed, c->warp[i].part->phases[entry]);
     }
-    if (observed < b->last_load_phase)
+    if (observed < b->last_load_phase && b->load_from_peer)
+        emu_hazard_cta(
+            c, NULL, HZ_CLUSTER, "O15",
+            "the CTA ends while a bulk load of another CTA may still write to it: nobody here waited"
+            " for phase %u of mbarrier %s",
+            b->last_load_phase - 1, name.s);
+    else if (observed < b->last_load_phase)
         emu_hazard_cta(
             c, NULL, HZ_RACE, "O3",
             "the kernel ends while a bulk load may still write: nobody waited for phase %u of"
@@ -588,6 +710,7 @@ void emu_sync_end(EmuCta *c)
                            c->named[i].arrived, c->named[i].expect, i);
     for (int i = 0; i < c->bars_n && c->run->hazards; i++)
         if (c->bar[i].init) check_bar_end(c, &c->bar[i]);
+    if (c->run->ctas > 1 && c->run->hazards) check_peers(c);
     for (int i = 0; i + 3 < c->warps; i += 4)
         for (int k = 1; k < 4; k++)
             if (c->warp[i + k].regs_now != c->warp[i].regs_now) {

@@ -108,10 +108,14 @@ void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out)
                                        "the bulk load", "the wgmma read", "the bulk store",
                                        "the cp.async"};
     const EmuAccess *a = &c->access.at[access];
+    const EmuCta *by = c->run->cta[a->warp / c->run->warp_stride];
+    int warp = a->warp % (int)c->run->warp_stride;
     buf_puts(out, noun[a->kind]);
-    if (a->kind == ACC_WGMMA)
-        buf_printf(out, " of warps %d..%d", a->warp / 4 * 4, a->warp / 4 * 4 + 3);
-    else buf_printf(out, " of warp %d", a->warp);
+    if (a->kind == ACC_WGMMA) buf_printf(out, " of warps %d..%d", warp / 4 * 4, warp / 4 * 4 + 3);
+    else buf_printf(out, " of warp %d", warp);
+    if (by != c)
+        buf_printf(out, " of CTA (%lld,%lld,%lld)", (long long)by->id[0], (long long)by->id[1],
+                   (long long)by->id[2]);
     if (lane >= 0 && lane < EMU_LANES) buf_printf(out, " lane %d", lane);
     if (a->kind == ACC_BULK_LOAD) {
         buf_puts(out, " (phase ");
@@ -166,7 +170,7 @@ void emu_hazard(EmuWarp *w, const EmuOp *op, int lane, EmuHazardKind kind, const
     const EmuOp *other = NULL;
     i32 buffer = -1;
     if (access) {
-        const EmuAccess *a = &w->cta->access.at[access];
+        const EmuAccess *a = &w->at->access.at[access];
         other = &r->prog->ops[a->op];
         buffer = a->buffer;
     }
@@ -213,7 +217,7 @@ static void arrivals_text(const ThreadBlock *block, i32 buffer, const ThreadOp *
         const ThreadOp *op = block->at[i];
         if (op->op == OP_ROLE) role = op;
         bool arrives = op->op == OP_MBAR_ARRIVE || op->op == OP_MBAR_ARRIVE_EXPECT ||
-                       op->op == OP_CPASYNC_ARRIVE;
+                       op->op == OP_CPASYNC_ARRIVE || op->op == OP_MBAR_ARRIVE_CLUSTER;
         if (arrives && op->nmem && op->mem[0].buffer == buffer && ++*n <= 4) {
             buf_printf(out, "%s line %u", *n == 1 ? "; arrivals stand at" : ",", op->loc.line);
             if (role) buf_printf(out, " (warps %d..%d)", role->imm, role->imm + role->n - 1);
@@ -248,6 +252,9 @@ static void wait_text(const EmuCta *c, const EmuWarp *w, Buf *out)
                    n->expect);
         break;
     }
+    case WAIT_CLUSTER:
+        buf_printf(out, "the cluster's barrier: %u warps have arrived", c->run->met);
+        break;
     case WAIT_WGMMA: {
         buf_puts(out, "a wgmma that not all four warps of the group have issued");
         break;
@@ -268,33 +275,49 @@ static bool waits_alike(const EmuWarp *a, const EmuWarp *b)
            a->wait_bar == b->wait_bar;
 }
 
-// All warps are blocked and nothing is pending that could wake one.
-void emu_deadlock(EmuCta *c)
+// The warps of one CTA, line by line. Returns the operation that the first of them waits at.
+static const EmuOp *waiters_text(const EmuCta *c, Buf *text)
 {
-    Buf text = {0};
     const EmuOp *first = NULL;
-    buf_puts(&text, "every warp is done or waits, and nothing is pending");
     for (int i = 0; i < c->warps;) {
         const EmuWarp *w = &c->warp[i];
         int n = 1;
         while (i + n < c->warps && waits_alike(w, w + n)) n++;
-        buf_printf(&text, "\n    warp%s %d", n > 1 ? "s" : "", i);
-        if (n > 1) buf_printf(&text, "..%d", i + n - 1);
+        buf_printf(text, "\n    warp%s %d", n > 1 ? "s" : "", i);
+        if (n > 1) buf_printf(text, "..%d", i + n - 1);
         if (w->state == WARP_DONE) {
-            buf_puts(&text, n > 1 ? " are done" : " is done");
+            buf_puts(text, n > 1 ? " are done" : " is done");
         } else {
             const EmuOp *op = &c->run->prog->ops[w->pc];
             if (!first) first = op;
             if (w->loops)
-                buf_printf(&text, " (iteration %u)", w->loop_iter[w->loops - 1]);
-            buf_printf(&text, " wait%s at line %u for ", n > 1 ? "" : "s", loc_of(op).line);
-            wait_text(c, w, &text);
+                buf_printf(text, " (iteration %u)", w->loop_iter[w->loops - 1]);
+            buf_printf(text, " wait%s at line %u for ", n > 1 ? "" : "s", loc_of(op).line);
+            wait_text(c, w, text);
         }
         i += n;
     }
+    return first;
+}
+
+// All warps are blocked and nothing is pending that could wake one.
+void emu_deadlock(EmuCta *c)
+{
+    EmuRun *r = c->run;
+    Buf text = {0};
+    const EmuOp *first = NULL;
+    buf_puts(&text, "every warp is done or waits, and nothing is pending");
+    for (u32 k = 0; k < r->ctas; k++) {
+        const EmuCta *peer = r->cta[k];
+        if (r->ctas > 1)
+            buf_printf(&text, "\n    CTA (%lld,%lld,%lld) of the cluster:", (long long)peer->id[0],
+                       (long long)peer->id[1], (long long)peer->id[2]);
+        const EmuOp *op = waiters_text(peer, &text);
+        if (!first) first = op;
+        r->cta[k]->dead = true;
+    }
     emu_hazard_cta(c, first, HZ_DEADLOCK, NULL, "%s", text.s);
     buf_free(&text);
-    c->dead = true;
 }
 
 // ---- printing -----------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// run.c - runs a grid: CTA after CTA, warps by a scheduler, operations by a table.
+// run.c - runs a grid: cluster after cluster (most are one CTA), the warps of all its CTAs by a
+// scheduler, operations by a table.
 //
 // A warp runs until it waits, gives way or has used its turn. Asynchronous effects that are pending
 // run when the scheduler says so, and at the latest when a wait needs them. When every warp waits
@@ -319,27 +320,38 @@ static void schedule_start(EmuCta *c)
     c->change_at = emu_random(c, 4096);
 }
 
-// The next warp to run, NULL when none is ready. Adversarial: strictly by priority, so that one
-// warp runs as far ahead as the barriers let it (ring slots are refilled at the earliest moment).
-static EmuWarp *pick(EmuCta *c, int *turn_of)
+// Warp number n of the cluster, CTA after CTA.
+static EmuWarp *warp_of(const EmuRun *r, int n)
+{
+    int warps = r->cta[0]->warps;
+    return &r->cta[n / warps]->warp[n % warps];
+}
+
+// The next warp of the cluster to run, NULL when none is ready. Adversarial: strictly by priority,
+// so that one warp runs as far ahead as the barriers let it (ring slots are refilled at the earliest
+// moment).
+static EmuWarp *pick(const EmuRun *r, int *turn_of)
 {
     EmuWarp *best = NULL;
+    EmuCta *c = r->cta[0];
+    int all = (int)r->ctas * c->warps;
     u32 ready = 0;
-    for (int i = 0; i < c->warps; i++) ready += c->warp[i].state == WARP_READY;
+    for (int i = 0; i < all; i++) ready += warp_of(r, i)->state == WARP_READY;
     if (!ready) return NULL;
-    EmuSchedule schedule = c->run->launch->schedule;
+    EmuSchedule schedule = r->launch->schedule;
     if (schedule == SCHED_ADVERSARIAL) {
-        for (int i = 0; i < c->warps; i++) {
-            EmuWarp *w = &c->warp[i];
+        for (int i = 0; i < all; i++) {
+            EmuWarp *w = warp_of(r, i);
             if (w->state == WARP_READY && (!best || w->priority > best->priority)) best = w;
         }
         return best;
     }
     u32 skip = schedule == SCHED_RANDOM ? emu_random(c, ready) : 0;
-    for (int n = 0; n < c->warps; n++) {
-        EmuWarp *w = &c->warp[(*turn_of + n) % c->warps];
+    for (int n = 0; n < all; n++) {
+        int i = (*turn_of + n) % all;
+        EmuWarp *w = warp_of(r, i);
         if (w->state != WARP_READY || skip--) continue;
-        *turn_of = (w->id + 1) % c->warps;
+        *turn_of = (i + 1) % all;
         return w;
     }
     return NULL;
@@ -364,35 +376,61 @@ static i64 turn_length(EmuCta *c, EmuWarp *w)
     }
 }
 
-// Until all warps are done, or the CTA is dead. Pending effects run here at the latest: when no
-// warp can move, one of them is performed, and only when there is none either is it a deadlock.
-static void run_warps(EmuCta *c)
+// Performs something that is pending in one of the CTAs, the first one by chance.
+static bool perform_any(EmuRun *r, bool loads, bool products)
 {
-    i64 limit = c->run->launch->step_limit ? c->run->launch->step_limit : (i64)1 << 40;
-    int turn_of = 0;
-    while (!c->dead) {
-        EmuWarp *w = pick(c, &turn_of);
+    u32 first = r->ctas > 1 ? emu_random(r->cta[0], r->ctas) : 0;
+    for (u32 k = 0; k < r->ctas; k++) {
+        EmuCta *c = r->cta[(first + k) % r->ctas];
+        if ((loads && emu_effect_any(c)) || (products && emu_product_any(c))) return true;
+    }
+    return false;
+}
+
+// Notes that a CTA has ended with its last warp. A warp that has left is not waited for.
+static void warp_left(EmuCta *c)
+{
+    c->over = true;
+    for (int i = 0; i < c->warps; i++) c->over &= c->warp[i].state == WARP_DONE;
+    emu_cluster_meet(c->run);
+}
+
+// A CTA (or all of its cluster) that does not come to an end. A warp that is done stands behind the
+// last operation.
+static void endless(EmuRun *r, EmuWarp *w, i64 limit)
+{
+    const EmuOp *op = w->state == WARP_DONE ? NULL : &r->prog->ops[w->pc];
+    emu_hazard(w, op, -1, HZ_DEADLOCK, NULL, 0,
+               "more than %lld warp operations in one CTA: a loop that does not end?",
+               (long long)limit);
+    for (u32 k = 0; k < r->ctas; k++) r->cta[k]->dead = true;
+}
+
+// Until all warps of the cluster are done, or it is dead. Pending effects run here at the latest:
+// when no warp can move, one of them is performed, and only when there is none either is it a
+// deadlock.
+static void run_warps(EmuRun *r)
+{
+    EmuCta *first = r->cta[0];
+    i64 limit = r->launch->step_limit ? r->launch->step_limit : (i64)1 << 40;
+    int turn_of = 0, all = (int)r->ctas * first->warps;
+    while (!first->dead) {
+        EmuWarp *w = pick(r, &turn_of);
         if (!w) {
-            if (emu_effect_any(c) || emu_product_any(c)) continue;
+            if (perform_any(r, true, true)) continue;
             bool done = true;
-            for (int i = 0; i < c->warps; i++) done &= c->warp[i].state == WARP_DONE;
+            for (int i = 0; i < all; i++) done &= warp_of(r, i)->state == WARP_DONE;
             if (done) return;
-            emu_deadlock(c);
+            emu_deadlock(first);
             return;
         }
-        take_turn(w, turn_length(c, w));
-        if (c->run->launch->schedule == SCHED_RANDOM && emu_chance(c, 64)) {
-            if (emu_chance(c, 128)) emu_effect_any(c);
-            else emu_product_any(c);
+        take_turn(w, turn_length(w->cta, w));
+        if (w->state == WARP_DONE) warp_left(w->cta);
+        if (r->launch->schedule == SCHED_RANDOM && emu_chance(first, 64)) {
+            bool loads = emu_chance(first, 128);
+            perform_any(r, loads, !loads);
         }
-        if (c->steps > limit) {
-            // A warp that is done stands behind the last operation.
-            const EmuOp *op = w->state == WARP_DONE ? NULL : &c->run->prog->ops[w->pc];
-            emu_hazard(w, op, -1, HZ_DEADLOCK, NULL, 0,
-                       "more than %lld warp operations in one CTA: a loop that does not end?",
-                       (long long)limit);
-            c->dead = true;
-        }
+        if (w->cta->steps > limit) endless(r, w, limit);
     }
 }
 
@@ -408,12 +446,13 @@ static void start_warp(EmuCta *c, EmuWarp *w)
     u8 *flags = w->flags, id = w->id;
     EmuClock *clock = w->clock, *part = w->part;
     EmuWarp old = *w;
-    *w = (EmuWarp){.regs = regs, .unit = unit, .flags = flags, .cta = c, .id = id, .clock = clock,
-                   .part = part, .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1,
+    *w = (EmuWarp){.regs = regs, .unit = unit, .flags = flags, .cta = c, .at = c, .id = id,
+                   .index = old.index, .sent = old.sent, .clock = clock, .part = part, .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1,
                    .clean = ~0ull, .commits = old.commits, .flight = old.flight,
                    .token = old.token};
     w->commits.n = w->flight.n = 0;
-    memset(clock, 0, sizeof *clock);
+    emu_clock_clear(c->run, clock);
+    if (w->sent) memset(w->sent, 0, sizeof *w->sent * c->run->ctas);
     memset(unit, 0, sizeof *unit * p->units);
     memset(flags, 0, p->all_units);
     memset(regs, 0, (size_t)p->units * 128);
@@ -432,6 +471,7 @@ static void start_warp(EmuCta *c, EmuWarp *w)
             case SR_NCTAID_Z: r[i] = (u32)grid[s - SR_NCTAID_X]; break;
             case SR_LANE: r[i] = (u32)i; break;
             case SR_SMEM: r[i] = EMU_SMEM_BASE; break;
+            case SR_CLUSTER_RANK: r[i] = c->rank; break;
             default: r[i] = none; break;
             }
         }
@@ -439,8 +479,9 @@ static void start_warp(EmuCta *c, EmuWarp *w)
     w->regs_now = (u32)c->run->fn->maxnreg;
 }
 
-// CTA `index` in x, y, z order. The CTA object is one for the whole grid and is made new here, so
-// the work per CTA is proportional to its shared memory, not to what earlier CTAs did.
+// CTA `index` in x, y, z order. The CTA objects are those of one cluster for the whole grid and are
+// made new here, so the work per CTA is proportional to its shared memory, not to what earlier CTAs
+// did.
 static void start_cta(EmuCta *c, i64 index)
 {
     EmuRun *r = c->run;
@@ -449,7 +490,7 @@ static void start_cta(EmuCta *c, i64 index)
     c->id[0] = index % grid[0];
     c->id[1] = index / grid[0] % grid[1];
     c->id[2] = index / grid[0] / grid[1];
-    c->dead = false;
+    c->dead = c->over = false;
     c->steps = 0;
     c->rng = hash_bytes(&index, sizeof index, r->launch->seed * 0x9e3779b97f4a7c15ull + 1);
     memset(c->smem, 0xff, c->smem_bytes); // NaN for what nobody writes
@@ -460,7 +501,7 @@ static void start_cta(EmuCta *c, i64 index)
     }
     for (int i = 0; i < EMU_NAMED_BARS; i++) {
         EmuClock *clock = c->named[i].clock;
-        memset(clock, 0, sizeof *clock);
+        emu_clock_clear(r, clock);
         c->named[i] = (EmuNamed){.clock = clock};
     }
     for (int i = 0; i < EMU_MAX_WARPS / 4; i++) c->group[i].q.n = c->group[i].done = 0;
@@ -502,8 +543,10 @@ static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
         w->unit = ARENA_ARRAY(r->arena, EmuUnit, p->all_units + 1);
         w->flags = ARENA_ARRAY(r->arena, u8, p->all_units + 1);
         w->token = ARENA_ARRAY(r->arena, EmuToken, EMU_TOKENS);
-        w->clock = ARENA_NEW(r->arena, EmuClock);
-        w->part = ARENA_NEW(r->arena, EmuClock);
+        w->index = c->rank * r->warp_stride + (u32)i;
+        if (r->ctas > 1) w->sent = ARENA_ARRAY(r->arena, EmuSent, r->ctas);
+        w->clock = emu_clock_new(r);
+        w->part = emu_clock_new(r);
         memcpy(w->regs + (size_t)fixed * 32, p->constants, (size_t)(p->all_units - fixed) * 128);
         for (u32 u = p->units; u <= p->all_units; u++) w->unit[u].init = ~0u;
     }
@@ -527,9 +570,7 @@ static bool new_bars(EmuRun *r, EmuCta *c)
             if (c->bars_n == EMU_MAX_BARS) return false;
             u32 offset = (u32)(b->offset + 8 * k);
             c->bar_at[offset / 8] = c->bars_n;
-            c->bar[c->bars_n++] = (EmuBar){.offset = offset, .buffer = i, .slot = (i32)k,
-                                           .clock = ARENA_NEW(r->arena, EmuClock),
-                                           .complete = ARENA_NEW(r->arena, EmuClock)};
+            c->bar[c->bars_n++] = (EmuBar){.offset = offset, .buffer = i, .slot = (i32)k};
             c->bars_low = MIN(c->bars_low, offset);
             c->bars_high = MAX(c->bars_high, offset + 8);
         }
@@ -537,21 +578,40 @@ static bool new_bars(EmuRun *r, EmuCta *c)
     return true;
 }
 
-// The one CTA object. Cells only when hazards are tracked: shadow memory is eight times the arena.
-static EmuCta *new_cta(EmuRun *r)
+// CTA `rank` of the cluster, without what holds clocks: their size depends on all of it. Cells only
+// when hazards are tracked: shadow memory is eight times the arena.
+static EmuCta *new_cta(EmuRun *r, u32 rank)
 {
     EmuCta *c = ARENA_NEW(r->arena, EmuCta);
     c->run = r;
+    c->rank = rank;
     c->warps = r->fn->threads / 32;
     c->groups = c->warps / 4;
     c->smem_bytes = (u32)r->fn->smem_bytes;
     c->smem = arena_alloc(r->arena, c->smem_bytes + 64);
     if (r->hazards) c->cell = ARENA_ARRAY(r->arena, EmuCell, c->smem_bytes / 4 + 2);
-    for (int i = 0; i < EMU_NAMED_BARS; i++) c->named[i].clock = ARENA_NEW(r->arena, EmuClock);
     c->fx_last = &c->fx_first;
-    if (!new_bars(r, c)) return NULL;
-    c->warp = new_warps(r, c);
-    return c;
+    return new_bars(r, c) ? c : NULL;
+}
+
+// The CTAs of one cluster; a kernel without clusters has clusters of one.
+static bool new_cluster(EmuRun *r)
+{
+    r->ctas = (u32)MAX(r->fn->cluster, 1);
+    r->warp_stride = (u32)(r->fn->threads / 32 + 3) / 4 * 4;
+    for (u32 k = 0; k < r->ctas; k++)
+        if (!(r->cta[k] = new_cta(r, k))) return false;
+    r->meeting = emu_clock_new(r);
+    for (u32 k = 0; k < r->ctas; k++) {
+        EmuCta *c = r->cta[k];
+        for (int i = 0; i < EMU_NAMED_BARS; i++) c->named[i].clock = emu_clock_new(r);
+        for (int i = 0; i < c->bars_n; i++) {
+            c->bar[i].clock = emu_clock_new(r);
+            c->bar[i].complete = emu_clock_new(r);
+        }
+        c->warp = new_warps(r, c);
+    }
+    return true;
 }
 
 // Parameters that show the same memory are one tensor; the written ones get an owner per element.
@@ -609,7 +669,9 @@ static const char *unfit(const EmuLaunch *l)
         return "the CTA must have 32 to 1024 threads, a multiple of 32";
     if (fn->smem_bytes < 0 || fn->smem_bytes > 232448)
         return "a CTA has at most 232,448 bytes of shared memory";
-    if (fn->cluster > 1) return "not supported yet: clusters";
+    if (fn->cluster > THREAD_MAX_CLUSTER) return "a cluster has at most 8 CTAs";
+    if (fn->cluster > 1 && l->grid[0] % fn->cluster)
+        return "the grid's first extent is no multiple of the cluster";
     for (int i = 0; i < 3; i++)
         if (l->grid[i] < 0 || l->grid[i] > (i ? 65535 : INT32_MAX))
             return "a grid extent is out of range";
@@ -644,17 +706,19 @@ static void run_grid(EmuRun *r)
             r->span[i] = (EmuSpan){(u32)b->offset, (u32)(b->offset + thread_buffer_bytes(b))};
     }
     new_owners(r);
-    EmuCta *c = new_cta(r);
-    if (!c) {
+    if (!new_cluster(r)) {
         refuse(r, "more than 256 mbarriers", (Loc){0});
         return;
     }
-    i64 total = l->grid[0] * l->grid[1] * l->grid[2];
-    for (i64 i = 0; i < total; i++) {
-        start_cta(c, i);
-        run_warps(c);
-        finish_cta(c);
-        if (l->progress) l->progress(l->progress_ctx, i + 1, total);
+    // CTAs of a cluster are neighbours in x, so their linear indices follow one another.
+    i64 total = l->grid[0] * l->grid[1] * l->grid[2], n = r->ctas;
+    for (i64 i = 0; i < total; i += n) {
+        emu_clock_clear(r, r->meeting);
+        r->met = 0;
+        for (i64 k = 0; k < n; k++) start_cta(r->cta[k], i + k);
+        run_warps(r);
+        for (i64 k = 0; k < n; k++) finish_cta(r->cta[k]);
+        if (l->progress) l->progress(l->progress_ctx, i + n, total);
     }
 }
 

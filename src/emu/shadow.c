@@ -111,11 +111,11 @@ static void collect(EmuCta *c)
 // 0 when nothing is tracked, or when the records that are alive fill the room.
 u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u32 mask, int mem)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     if (!c->cell) return 0;
     if (c->access.n >= COLLECT_AT) collect(c);
     if (c->access.n >= COLLECT_AT || c->access_base > 1u << 25) return 0;
-    EmuAccess a = {.kind = (u8)kind, .warp = w->id, .lane = (u8)lane, .buffer = -1, .mask = mask,
+    EmuAccess a = {.kind = (u8)kind, .warp = (u8)w->index, .lane = (u8)lane, .buffer = -1, .mask = mask,
                    .op = emu_op_index(w, op), .epoch = w->epoch,
                    .iter = w->loops ? w->loop_iter[w->loops - 1] : 0};
     if (mem < op->src->nmem) a.buffer = op->src->mem[mem].buffer;
@@ -140,7 +140,7 @@ static Order order_wgmma(const EmuWarp *w, const EmuAccess *p, const EmuClock *k
     for (int i = 0; i < 4; i++) {
         u32 warp = (u32)p->warp / 4 * 4 + (u32)i;
         if (!p->done[i]) return ORD_WGMMA;
-        if (warp != w->id && !covers_warp(&k->g[warp], p->done[i])) return ORD_WGMMA;
+        if (warp != w->index && !covers_warp(&k->x[warp], p->done[i])) return ORD_WGMMA;
     }
     return ORD_OK;
 }
@@ -148,9 +148,9 @@ static Order order_wgmma(const EmuWarp *w, const EmuAccess *p, const EmuClock *k
 // May the agent (warp w, `lane`), accessing as `kind`, touch what entry `e` touched before?
 static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
 {
-    const EmuAccess *p = &w->cta->access.at[e.access];
+    const EmuAccess *p = &w->at->access.at[e.access];
     const EmuClock *k = emu_clock_of(w, lane);
-    bool same = p->warp == w->id && e.lane == lane && lane < EMU_LANES;
+    bool same = p->warp == w->index && e.lane == lane && lane < EMU_LANES;
     bool known = same || emu_covers(&k->g[p->warp], p->epoch, e.lane, p->mask);
     // `g` of the clock is knowledge by release and acquire; `a` the part of it that a proxy fence
     // of the accessing thread carried over to the async proxy. An async access needs both: the
@@ -168,7 +168,8 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
             return ORD_OK;
         return known ? ORD_UNBOUND : ORD_RACE;
     // Observing the phase is the only way, for the issuing thread too (O3).
-    case ACC_BULK_LOAD: return k->phases[p->bar] > p->phase ? ORD_OK : ORD_LOAD;
+    case ACC_BULK_LOAD:
+        return k->phases[emu_bar_clock(w->at, p->bar)] > p->phase ? ORD_OK : ORD_LOAD;
     case ACC_WGMMA: return order_wgmma(w, p, k);
     case ACC_BULK_STORE:
         if (!p->done[0]) return ORD_STORE;
@@ -226,7 +227,7 @@ static void generation_text(const EmuCta *c, u32 access, const EmuAccess *read, 
 // that is named instead, since the handoff of neither buffer is at fault.
 static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry e, Order o)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     const EmuAccess *x = &c->access.at[access], *p = &c->access.at[e.access];
     const EmuOp *op = &c->run->prog->ops[x->op];
     EmuHazardKind kind = order_text[o].kind;
@@ -300,8 +301,8 @@ static u32 node_new(EmuCta *c, EmuEntry e, u32 next)
 static bool read_replaces(const Touch *t, EmuEntry *e)
 {
     const EmuAccess *p = &t->c->access.at[e->access];
-    if (p->kind == t->kind && p->kind == ACC_WGMMA) return p->warp / 4 == t->w->id / 4;
-    if (p->kind == ACC_READ && t->kind == ACC_READ && p->warp == t->w->id) {
+    if (p->kind == t->kind && p->kind == ACC_WGMMA) return p->warp / 4 == t->w->index / 4;
+    if (p->kind == ACC_READ && t->kind == ACC_READ && p->warp == t->w->index) {
         // The same warp, another lane. One entry then stands for both lanes, unless the older read
         // is known to the whole warp already: then the newer one is the stronger condition.
         if (e->lane != t->lane &&
@@ -328,7 +329,7 @@ static void note_read(const Touch *t, EmuCell *cell, u8 bytes)
             if (!room) room = e;
             continue;
         }
-        bool agent = t->c->access.at[e->access].warp == t->w->id;
+        bool agent = t->c->access.at[e->access].warp == t->w->index;
         if (!agent && entry_key(*e) == memo[i]) continue; // known not to be replaceable
         if (read_replaces(t, e)) {
             bool merged = t->c->access.at[e->access].kind == ACC_READ && agent;
@@ -434,7 +435,7 @@ static void touch_write(const Touch *t, EmuCell *cell, u8 bytes)
 // not live at that moment.
 static void check_barrier_bytes(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     for (u32 i = offset / 8; i <= (offset + bytes - 1) / 8; i++) {
         i32 bar = i < c->smem_bytes / 8 ? c->bar_at[i] : -1;
         if (bar < 0 || !c->bar[bar].init) continue;
@@ -453,14 +454,14 @@ static void check_barrier_bytes(EmuWarp *w, u32 access, u32 offset, u32 bytes, i
 // The memo is good for consecutive touches by one agent for one access only.
 void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note)
 {
-    EmuCta *c = w->cta;
+    EmuCta *c = w->at;
     if (!access || !bytes) return;
     Touch t = {.w = w, .c = c, .access = access, .lane = lane, .kind = c->access.at[access].kind};
     if (offset < c->bars_high && offset + bytes > c->bars_low)
         check_barrier_bytes(w, access, offset, bytes, lane);
     EmuMemo *m = &c->memo;
-    if (m->access != access || m->warp != w->id || m->lane != (u32)lane)
-        *m = (EmuMemo){.access = access, .warp = w->id, .lane = (u32)lane};
+    if (m->access != access || m->warp != w->index || m->lane != (u32)lane)
+        *m = (EmuMemo){.access = access, .warp = w->index, .lane = (u32)lane};
     u32 end = offset + bytes;
     for (u32 at = offset & ~3u; at < end; at += 4) {
         u8 mask = 15;

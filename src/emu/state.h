@@ -98,10 +98,13 @@ typedef struct {
 } EmuEpoch;
 
 // Knowledge of one agent: generic accesses as the generic proxy sees them (g) and as the async
-// proxy sees them (a, behind a proxy fence), and how many phases of each mbarrier are complete.
+// proxy sees them (a, behind a proxy fence); what has been done, without its effects on memory
+// (x: also from arrivals at another CTA that publish nothing; without a cluster the same array as
+// g); and how many phases of each mbarrier are complete. One entry for each warp (EmuWarp.index)
+// and each mbarrier (emu_bar_clock) of all CTAs of the cluster.
 typedef struct {
-    EmuEpoch g[EMU_MAX_WARPS], a[EMU_MAX_WARPS];
-    u32 phases[EMU_MAX_BARS];
+    EmuEpoch *g, *a, *x;
+    u32 *phases;
 } EmuClock;
 
 // ---- accesses and shadow memory -----------------------------------------------------------------
@@ -119,7 +122,8 @@ typedef enum {
 
 // One memory instruction of one warp (wgmma: of one warpgroup) at one time.
 typedef struct {
-    u8 kind, warp, lane;       // lane: of the issuing thread, EMU_ANY_LANE for a warp
+    u8 kind, warp, lane;       // warp: EmuWarp.index; lane: of the issuing thread, EMU_ANY_LANE
+                               // for a warp
     i32 buffer;                // -1 unknown
     u32 mask;                  // lanes that took part
     u32 op;                    // index into the program
@@ -165,6 +169,9 @@ struct EmuEffect {
     u32 access;                // its record, 0 when nothing is tracked
     u32 smem;                  // arena offset of the tile
     u32 bar;                   // bulk load: index of the mbarrier
+    const EmuCta *by;          // bulk load: CTA that issued it ...
+    u32 *known;                // ... and, from another CTA, the phases of its mbarriers that the
+                               // issuer knew to be complete
     u32 group;                 // bulk store, cp.async: serial of its group in its threads
     const EmuArg *arg;         // bulk copies: the tensor map's argument
     i32 coord[TMA_MAX_RANK];   // bulk copies: origin of the box, elements, innermost first
@@ -219,13 +226,29 @@ typedef struct {
 } EmuToken;
 
 typedef enum { WARP_READY, WARP_BLOCKED, WARP_DONE } EmuWarpState;
-typedef enum { WAIT_NONE, WAIT_MBAR, WAIT_NAMED, WAIT_WGMMA, WAIT_REGISTERS } EmuWaitKind;
+typedef enum {
+    WAIT_NONE,
+    WAIT_MBAR,
+    WAIT_NAMED,
+    WAIT_CLUSTER,
+    WAIT_WGMMA,
+    WAIT_REGISTERS
+} EmuWaitKind;
+
+typedef struct {               // the last arrival of a warp at a barrier of another CTA
+    const EmuOp *op;           // NULL: none
+    u32 epoch, bar;
+} EmuSent;
 
 struct EmuWarp {
     u32 *regs;                 // [all_units][32]
     EmuUnit *unit;             // [all_units]
     u8 *flags;                 // [all_units] UNIT_*
     EmuCta *cta;
+    EmuCta *at;                // whose shared memory an operation touches: `cta`, but for a moment
+                               // in multicast loads and arrivals at other CTAs
+    u32 index;                 // of the warp in its cluster
+    EmuSent *sent;             // per CTA of the cluster; NULL: there is none
     u32 pc, mask, alive;       // next operation; lanes that run; lanes that have not exited
     u8 id, state;              // warp of the CTA; EmuWarpState
     u8 wait, wait_named;       // EmuWaitKind; barrier id
@@ -267,6 +290,7 @@ typedef struct {
     u32 phase;                 // completed phases
     u32 loads;                 // bulk loads in flight
     u32 last_load_phase;       // phase of the newest load + 1, 0 none
+    bool load_from_peer;       // that load was issued by another CTA
     EmuClock *clock;           // what the arrivals of past and present phases know
     EmuClock *complete;        // of the last completed phase
 } EmuBar;
@@ -299,6 +323,8 @@ typedef struct EmuRun EmuRun;
 struct EmuCta {
     EmuRun *run;
     i64 index;                 // linear, x fastest
+    u32 rank;                  // in its cluster
+    bool over;                 // all its warps are done
     i64 id[3];
     int warps, bars_n, groups; // groups: complete sets of four warps
     u8 *smem;
@@ -339,6 +365,11 @@ struct EmuRun {
     EmuOwner **owner;          // per tensor: one per granule, or NULL
     u8 *granule;               // log2 bytes
     bool hazards;              // copied from the launch: tested everywhere
+    EmuCta *cta[THREAD_MAX_CLUSTER]; // of the cluster that runs
+    u32 ctas;
+    u32 warp_stride;           // clock entries of a CTA: its warps, in whole groups of four
+    u32 met;                   // warps that wait at the cluster's barrier ...
+    EmuClock *meeting;         // ... and what they released
 };
 
 // One handler per operation: a row of ops.h without one does not link.
@@ -377,8 +408,12 @@ void emu_pin(EmuWarp *w, u64 taint);           // binds loads now
 int emu_token_new(EmuWarp *w, u32 access);     // token that the loaded registers carry
 
 // ---- clock.c ------------------------------------------------------------------------------------
+EmuClock *emu_clock_new(EmuRun *r);
+void emu_clock_clear(const EmuRun *r, EmuClock *c);
+void emu_clock_copy(const EmuRun *r, EmuClock *to, const EmuClock *from);
 void emu_clock_join(const EmuCta *c, EmuClock *to, const EmuClock *from);
 void emu_release(EmuWarp *w, u32 mask, EmuClock *into);
+void emu_release_done(EmuWarp *w, u32 mask, EmuClock *into); // only that it was done
 void emu_acquire(EmuWarp *w, u32 mask, const EmuClock *from);
 void emu_warp_sync(EmuWarp *w);                // lanes learn from each other
 void emu_fence_proxy(EmuWarp *w, u32 mask);
@@ -430,6 +465,11 @@ void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes); // lanes exit: what 
 EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane);
 void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each);
 void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op);
+// Entry of an mbarrier in EmuClock.phases, from its index in its CTA.
+static inline u32 emu_bar_clock(const EmuCta *c, u32 bar) { return c->rank * (u32)c->bars_n + bar; }
+void emu_cluster_meet(EmuRun *r);              // lets the cluster's barrier go when all came
+// An error when CTA `rank` of the cluster has ended already; else w->at is that CTA.
+bool emu_enter_peer(EmuWarp *w, const EmuOp *op, u32 rank, int lane, const char *what);
 u32 emu_same_address(EmuWarp *w, const EmuOpnd *o, u32 lanes); // lanes that share the first's
 bool emu_converged(EmuWarp *w, const EmuOp *op, u32 mask);     // false after a report
 void emu_sync_end(EmuCta *c);                  // the CTA is over: what is left undone

@@ -529,18 +529,41 @@ static void tma_box(Lower *l, const Copy *c, const Expr *const *at, i64 rows, i6
     op->n = (u16)rank;
     if (c->op->hint == HINT_EVICT_FIRST) op->flags |= OPF_EVICT_FIRST;
     if (c->op->hint == HINT_EVICT_LAST) op->flags |= OPF_EVICT_LAST;
+    if (c->op->cluster) op->flags |= OPF_MULTICAST;
     thread_mem(&l->b, op, s.ref);
     if (mbar) thread_mem(&l->b, op, mbar->ref);
 }
 
-// Issues the boxes of a tile: all of it where box_blocks allows, else one per swizzle-wide block of
-// columns and 256 rows; and for each index of dimensions before the last two. A row of a swizzled map's box may not be wider than the span (32, 64 or 128
-// bytes), which is why a wide tile lies in shared memory as blocks of columns behind each other.
-// `mbar`: the barrier that a load's bytes are counted on; NULL: a store.
-static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
+// The part of a multicast tile (of rank 2) that this block of the cluster brings: whole column blocks
+// where they come out even, else rows. *row, *col: its first element. Another copy is whole.
+static Copy part_of(Lower *l, const Copy *c, i64 wide, const Expr **row, const Expr **col)
 {
-    const SmemLayoutInfo *y = &smem_layout[l->k->buffers.at[c->shared->buffer].layout];
-    i64 wide = y->span ? MIN(c->cols, y->span / c->elem) : c->cols;
+    Copy part = *c;
+    *row = *col = lower_const(l, 0);
+    if (!c->op->cluster) return part;
+    int n = l->tf->cluster;
+    const Expr *rank = cluster_rank(l);
+    if (c->cols % (wide * n) == 0) {
+        part.extent[1] = part.cols = c->cols / n;
+        *col = expr_mul(l->x, rank, lower_const(l, part.cols));
+    } else {
+        part.extent[0] = part.rows = c->rows / n;
+        *row = expr_mul(l->x, rank, lower_const(l, part.rows));
+    }
+    return part;
+}
+
+// Issues the boxes of a tile: all of it where box_blocks allows, else one per swizzle-wide block of
+// columns and 256 rows; and for each index of dimensions before the last two. A row of a swizzled
+// map's box may not be wider than the span (32, 64 or 128 bytes), which is why a wide tile lies in
+// shared memory as blocks of columns behind each other. `mbar`: the barrier that a load's bytes are
+// counted on; NULL: a store.
+static void tma_boxes(Lower *l, const Copy *whole, const Address *mbar)
+{
+    const SmemLayoutInfo *y = &smem_layout[l->k->buffers.at[whole->shared->buffer].layout];
+    i64 wide = y->span ? MIN(whole->cols, y->span / whole->elem) : whole->cols;
+    const Expr *row, *column;
+    Copy part = part_of(l, whole, wide, &row, &column), *c = &part;
     i64 rows = c->rank > 1 ? c->extent[c->rank - 2] : 1, tall = MIN(rows, (i64)256);
     i64 blocks = box_blocks(l, c, wide), lead = c->rows / rows;
     for (i64 n = 0; n < lead; n++) {
@@ -552,13 +575,14 @@ static void tma_boxes(Lower *l, const Copy *c, const Address *mbar)
         }
         for (i64 r = 0; r < rows; r += tall) {
             for (i64 col = 0; col < c->cols; col += wide * blocks) {
-                if (c->rank > 1) at[c->rank - 2] = lower_const(l, r);
-                at[c->rank - 1] = lower_const(l, col);
+                if (c->rank > 1) at[c->rank - 2] = expr_add(l->x, row, lower_const(l, r));
+                at[c->rank - 1] = expr_add(l->x, column, lower_const(l, col));
                 tma_box(l, c, at, MIN(tall, rows - r), wide, blocks, mbar);
             }
         }
     }
 }
+
 // A barrier of one slot for a load, with its phase register; made once per load or future. One
 // arrival: that of the thread which issues and announces the bytes. The first wait asks for phase
 // 0.

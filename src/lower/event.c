@@ -45,6 +45,11 @@ static void find_uses(Lower *l, const TileBlock *b)
         if (op->event >= 0) {
             EventState *e = &l->events[op->event];
             if (op->op == TOP_EVENT_WAIT) add_range(l, &e->waits, op);
+            if (op->op == TOP_TRIGGER && e->triggers.n && e->cluster != op->cluster)
+                lower_error(l, op->loc, "use one of them everywhere",
+                            "event %s is triggered here and in the whole cluster",
+                            l->k->events.at[op->event].name);
+            if (op->op == TOP_TRIGGER) e->cluster = op->cluster;
             if (op->op == TOP_TRIGGER) add_range(l, &e->triggers, op);
             if (op->op == TOP_COPY) {
                 add_range(l, &e->copies, op);
@@ -115,13 +120,14 @@ static void make_event(Lower *l, int index)
     e->count = e->copies.n;
     if (!e->copies.n || l->plain) e->count = arrivals_of(e->copies.n ? &e->copies : &e->triggers);
     int written = e->copies.n ? e->copies.n : threads_of(&e->triggers);
+    if (e->cluster) e->count *= l->tf->cluster, written *= l->tf->cluster; // from all blocks
     if (t->count && t->count != written) {
         lower_error(l, t->loc, "leave out <N>: the count is computed",
                     "event %s declares %d arrivals; its triggers make %d", t->name, t->count,
                     written);
         return;
     }
-    e->named = t->scalar && t->ready && !t->count && !e->copies.n && whole_warps(&e->triggers) &&
+    e->named = t->scalar && t->ready && !t->count && !e->copies.n && !e->cluster && whole_warps(&e->triggers) &&
                whole_warps(&e->waits) && apart(&e->triggers, &e->waits) &&
                l->named_high - 1 > l->named_low;
     if (e->named) {
@@ -242,11 +248,15 @@ static Operand arriving_lane(Lower *l)
 // the one lane's arrive. The proxy fence orders generic reads and writes of shared memory before an
 // asynchronous overwrite of the same bytes by whoever is let go: without it a slot's next load may
 // land before a read has bound. An arrive under a divergent condition would come too few times.
-static void arrive(Lower *l, const TileOp *op)
+static void arrive(Lower *l, const TileOp *op, bool publishes)
 {
     bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
     Address a = event_address(l, op);
     Operand outer = l->b.guard;
+    if (op->op == TOP_TRIGGER && op->cluster) {
+        cluster_arrive(l, a, warps, publishes);
+        return;
+    }
     if (warps) {
         Operand lane = arriving_lane(l);
         thread_emit0(&l->b, OP_BAR_WARP, 0);
@@ -266,6 +276,7 @@ void lower_op_TRIGGER(Lower *l, const TileOp *op)
                     l->k->events.at[op->event].name);
         return;
     }
+    bool publishes = l->sync.unfenced || l->sync.cp_async;
     if (l->sync.cp_async) { // its own copies have landed
         thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
         thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
@@ -278,7 +289,7 @@ void lower_op_TRIGGER(Lower *l, const TileOp *op)
         EMIT(&l->b, OP_BAR_ARRIVE, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
         return;
     }
-    arrive(l, op);
+    arrive(l, op, publishes);
 }
 
 // A copy by the threads of the role for a generation of an event: with the last one its bytes are
@@ -292,7 +303,7 @@ void event_copied(Lower *l, const TileOp *op, i64 bytes)
     thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
     thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
     thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-    arrive(l, op);
+    arrive(l, op, true);
 }
 
 // ---- roles --------------------------------------------------------------------------------------

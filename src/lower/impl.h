@@ -4,6 +4,7 @@
 //   index.c  integer expressions to registers                   value.c  scalar expressions
 //   memory.c addresses of buffer elements                       copy.c   tile copies
 //   mma.c    matrix products and their stores                   frag.c   fragments: apply, reduce
+//   event.c  events, roles, products in flight                  cluster.c  clusters of blocks
 #ifndef BATON_LOWER_IMPL_H
 #define BATON_LOWER_IMPL_H
 
@@ -36,6 +37,7 @@ typedef struct {               // an event of the kernel, as a machine barrier
     ThreadRanges waits, triggers, copies; // roles that do so
     bool named;                // a named barrier ...
     int id, threads;           // ... its id, and how many threads meet at it
+    bool cluster;              // triggered in all blocks of the cluster
     int buffer;                // else: thread buffer of its mbarriers; -1: the event is not used
     int count;                 // arrivals of a generation
     i64 left;                  // without the TMA unit: bytes that its copies still have to bring
@@ -120,6 +122,8 @@ struct Lower {
     bool async_buf[LOWER_MAX_BUFFERS];
     VEC(MbarInit) mbars;
     EventState *events;        // per event
+    Map *differs;              // '%' names that may differ between the blocks of a cluster
+    bool uses_peers;           // something goes to other blocks of the cluster
     bool event_buf[LOWER_MAX_BUFFERS]; // shared buffers that events hand over
     // Shared buffers of which every warpgroup has a part that nobody else accesses: a barrier of the
     // warpgroup is enough between accesses.
@@ -154,6 +158,7 @@ struct Lower {
     SyncState beside;
     bool dry;                  // sync analysis of a loop body: nothing is emitted
     // Each is computed at the kernel's entry once it is asked for, so all code may read it.
+    int rank, peer_lane, peer_lanes; // clusters: place of the block; lane; lane < blocks
     int tid, one_lane, frag_row, frag_col, smem, one, zero; // prologue registers, -1: not made
     Map *elect;                // leader thread + 1 -> predicate register + 1
     int groups;                // enclosing PAR levels of warpgroups
@@ -274,6 +279,12 @@ void product_wait(Lower *l, int future);
 void product_note(Lower *l, int frag);            // a row vector was written
 // an error when a product still uses it
 void product_check(Lower *l, int frag, bool write, Loc loc);
+
+// ---- cluster.c
+void cluster_init(Lower *l);                      // what differs between its blocks; the rules
+const Expr *cluster_rank(Lower *l);
+void cluster_arrive(Lower *l, Address a, bool warps, bool publishes);
+void cluster_end(Lower *l);                       // behind the kernel's last operation
 
 // ---- sync.c
 void sync_init(Lower *l);                         // finds the buffers of the async proxy

@@ -580,6 +580,7 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
 {
     Arena *a = m->arena;
     *l = (Lower){.m = m, .fn = fn, .k = k, .out = out, .x = m->exprs, .plain = plain};
+    l->rank = l->peer_lane = l->peer_lanes = -1;
     l->tid = l->one_lane = l->frag_row = l->frag_col = l->smem = l->one = l->zero = -1;
     l->role_id = -1;
     l->elect = map_new(a);
@@ -612,14 +613,14 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     tf->threads = k->threads;
     tf->maxnreg = k->maxnreg;
     tf->min_ctas = k->min_blocks;
-    tf->cluster = 1;
+    tf->cluster = MAX(k->cluster, 1);
     l->tf = tf;
     l->b = (ThreadBuilder){.mod = out, .fn = tf, .at = &tf->body, .loc = k->loc};
     PlanStep *s = ARENA_NEW(a, PlanStep);
     s->kind = STEP_KERNEL;
     s->kernel = tf->name;
     s->block = k->threads;
-    s->cluster = 1;
+    s->cluster = tf->cluster;
     l->step = s;
 }
 
@@ -708,7 +709,8 @@ static void init_mbars(Lower *l)
     l->b.guard = leader;
     thread_emit0(&l->b, OP_FENCE_MBAR_INIT, 0);
     l->b.guard = (Operand){0};
-    EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
+    if (l->uses_peers) thread_emit0(&l->b, OP_BAR_CLUSTER, 0); // of other blocks too
+    else EMIT(&l->b, OP_BAR_SYNC, TT_NONE, opd_imm(0), opd_imm(l->tf->threads));
     lower_leave_prologue(l, m);
 }
 
@@ -757,10 +759,12 @@ static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const 
     for (int i = 0; i < k->scalars.n; i++) lower_scalar(l, i);
     find_parallel(l, &k->body);
     find_uniform(l);
+    cluster_init(l);
     event_init(l);
     sync_init(l);
     register_budget(l);
     lower_block(l, &k->body);
+    cluster_end(l);
     l->role = (ThreadRange){0, l->tf->threads};
     init_mbars(l);
     PrologueMark mark = lower_enter_prologue(l);

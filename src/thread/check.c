@@ -378,8 +378,11 @@ static bool check_flags(Checker *c)
     for (int i = 0; i < thread_flags_n; i++)
         if (thread_flag[i].op == op->op) legal |= thread_flag[i].flag;
     if (op->flags & ~legal) return BROKEN(c, "flags %x without meaning", op->flags & ~legal);
-    if (op->op == OP_TMA_LOAD && op->flags == (OPF_EVICT_FIRST | OPF_EVICT_LAST))
-        return BROKEN(c, "two cache hints at once");
+    u32 hints = op->op == OP_TMA_LOAD ? op->flags & (OPF_EVICT_FIRST | OPF_EVICT_LAST) : 0;
+    if (hints == (OPF_EVICT_FIRST | OPF_EVICT_LAST)) return BROKEN(c, "two cache hints at once");
+    bool multicast = op->op == OP_TMA_LOAD && op->flags & OPF_MULTICAST;
+    if (multicast && hints) return BROKEN(c, "a multicast load with a cache hint");
+    if (multicast && c->fn->cluster < 2) return BROKEN(c, "a multicast load without a cluster");
     if (op->op == OP_CVT && op->flags && (op->type2 != TT_F32 || !is_int_type(op->type)))
         return BROKEN(c, "rzi is for conversions from f32 to an integer");
     bool wgmma = op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS;
@@ -517,6 +520,12 @@ static bool check_single(Checker *c)
     case OP_MBAR_INIT: return imm_operand(c, 2, "the count of arrivals", 1, (1 << 20) - 1);
     case OP_MBAR_EXPECT:
     case OP_MBAR_ARRIVE_EXPECT: return imm_operand(c, 2, "the count of bytes", 0, (1 << 20) - 1);
+    case OP_MBAR_ARRIVE_CLUSTER:
+        if (c->fn->cluster < 2) return BROKEN(c, "the kernel has no cluster");
+        return imm_operand(c, 2, "the block of the cluster", 0, c->fn->cluster - 1);
+    case OP_BAR_CLUSTER:
+        if (c->fn->cluster < 2) return BROKEN(c, "the kernel has no cluster");
+        return c->warps == c->fn->threads / 32 || BROKEN(c, "not by all warps of the block");
     case OP_MBAR_WAIT: return imm_operand(c, 2, "the parity", 0, 1);
     case OP_BAR_SYNC:
     case OP_BAR_ARRIVE: return check_barrier(c);
@@ -535,8 +544,8 @@ static bool check_single(Checker *c)
 static bool is_collective(ThreadOpcode op)
 {
     return thread_op[op].scope == SCOPE_GROUP || op == OP_SHFL || op == OP_VOTE ||
-           op == OP_LDMATRIX ||
-           op == OP_STMATRIX || op == OP_BAR_WARP || op == OP_BAR_SYNC || op == OP_BAR_ARRIVE;
+           op == OP_LDMATRIX || op == OP_STMATRIX || op == OP_BAR_WARP || op == OP_BAR_SYNC ||
+           op == OP_BAR_ARRIVE || op == OP_BAR_CLUSTER;
 }
 
 // ---- regions -----------------------------------------------------------------------------------
@@ -783,8 +792,8 @@ static void check_head(Checker *c)
         rule(c, none, NULL, "maxnreg %d; 24 to 255 is required", f->maxnreg);
     if (f->min_ctas < 0 || f->min_ctas > 32)
         rule(c, none, NULL, "min_ctas %d; 1 to 32 is required", f->min_ctas);
-    if (f->cluster < 1 || f->cluster > 16)
-        rule(c, none, NULL, "a cluster of %d; 1 to 16 is required", f->cluster);
+    if (f->cluster < 1 || f->cluster > THREAD_MAX_CLUSTER)
+        rule(c, none, NULL, "a cluster of %d; 1 to %d is required", f->cluster, THREAD_MAX_CLUSTER);
     if (f->smem_bytes < 0 || f->smem_bytes > MAX_SMEM)
         rule(c, none, "shrink tiles or slots", "%lld bytes of shared memory; at most %d exist",
              (long long)f->smem_bytes, MAX_SMEM);

@@ -84,11 +84,16 @@
     X(MBAR_EXPECT,   "mbar.expect",   "Bx",   "-",     SYNC, CTA,    80, \
       "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 %0, %1;") \
     X(MBAR_WAIT,     "mbar.wait",     "Bx",   "-",     SYNC, CTA,    80, "!")                     \
+    /* An arrival at the barrier of the same place in block `x` of the cluster. */                \
+    X(MBAR_ARRIVE_CLUSTER, "mbar.arrive.cluster", "Bx", "-", SYNC, CLUSTER, 80, "!")              \
     X(FENCE_PROXY,   "fence.proxy",   "",     "-",     SYNC, THREAD, 80, "fence.proxy.async.shared::cta;") \
     X(FENCE_MBAR_INIT, "fence.mbar.init", "", "-",     SYNC, CLUSTER, 80, "fence.mbarrier_init.release.cluster;") \
     X(MEMBAR,        "membar.cta",    "",     "-",     SYNC, CTA,    10, "membar.cta;")           \
     X(BAR_SYNC,      "bar.sync",      "xx",   "-",     SYNC, CTA,    10, "bar.sync %0, %1;")      \
     X(BAR_ARRIVE,    "bar.arrive",    "xx",   "-",     SYNC, CTA,    10, "bar.arrive %0, %1;")    \
+    /* All threads of all blocks of the cluster: releases and acquires. */                        \
+    X(BAR_CLUSTER,   "bar.cluster",   "",     "-",     SYNC, CLUSTER, 80, "barrier.cluster.arrive.release.aligned; " \
+      "barrier.cluster.wait.acquire.aligned;")                                                     \
     X(BAR_WARP,      "bar.warp",      "",     "-",     SYNC, WARP,   60, "bar.warp.sync 0xffffffff;") \
     /* Nothing behind it is moved in front of it: a branch on a predicate that is never true. */   \
     X(PIN,           "pin",           "p",    "-",     SYNC, THREAD, 10, "!")                     \

@@ -110,6 +110,8 @@ const ThreadFlag thread_flag[] = {
     {OP_WGMMA_RS, "neg_b", OPF_NEG_B},
     {OP_TMA_LOAD, "evict_first", OPF_EVICT_FIRST},
     {OP_TMA_LOAD, "evict_last", OPF_EVICT_LAST},
+    {OP_TMA_LOAD, "multicast", OPF_MULTICAST},
+    {OP_MBAR_ARRIVE_CLUSTER, "release", OPF_RELEASE},
     {OP_CVT, "rzi", OPF_RZI},
     {OP_IF, "uniform", OPF_UNIFORM},
     {OP_FOR, "lanes", OPF_LANES},

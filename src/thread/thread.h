@@ -65,6 +65,9 @@ typedef enum {
 typedef enum { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE, CMP_COUNT } ThreadCmp;
 // f32 comparisons are ordered (false on NaN) except NE, which is true on NaN (setp.neu).
 
+// CTAs of a cluster: the size that every device of sm_90 takes.
+enum { THREAD_MAX_CLUSTER = 8 };
+
 // Unroll variables in one index: tile loops nest three deep at most, one more is spare.
 enum { INDEX_TERMS = 4 };
 typedef struct {
@@ -188,6 +191,8 @@ enum {
     OPF_NEG_B = 8,
     OPF_EVICT_FIRST = 1,   // tma.load cache hints
     OPF_EVICT_LAST = 2,
+    OPF_MULTICAST = 4,     // tma.load: to the same place in all blocks of the cluster, bytes too
+    OPF_RELEASE = 1,       // mbar.arrive.cluster: publishes data to the other block
     OPF_RZI = 1,           // cvt to integer toward zero (else nearest even where it rounds)
     OPF_UNIFORM = 1,       // if: the predicate is equal in all lanes of each warp
     OPF_LANES = 1,         // for: bounds may differ between lanes; each leaves after its own last

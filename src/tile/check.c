@@ -295,6 +295,7 @@ static void check_event(Checker *c, const TileOp *o)
     if (e->scalar != (o->order == NULL))
         broken(c, e->scalar ? "an order on the scalar event '%s'" : "no order on the event '%s'", e->name);
     if (o->order) index_expr(c, o->order, "the order of an event");
+    if (o->cluster && c->k->cluster < 2) broken(c, "the kernel has no cluster");
 }
 
 // Equal types and ranks, a pair of memories that a copy exists for, one swizzle per buffer.
@@ -316,6 +317,8 @@ static void check_copy(Checker *c, const TileOp *o)
     check_event(c, o);
     if (o->event >= 0 && (o->engine != ENGINE_TMA || d->kind != TB_SHARED || o->future >= 0))
         broken(c, "an event completed by a copy that is not a plain tma load");
+    if (o->cluster && (o->event < 0 || o->hint != HINT_NONE || o->dst.rank != 2))
+        broken(c, "a multicast without an event, with a hint, or of a tile that is not of rank 2");
     if (o->future >= 0 && (d->kind != TB_SHARED || s->kind != TB_GLOBAL))
         broken(c, "an asynchronous copy that is not from global to shared");
     if (o->swizzle != SL_ROW && (d->kind == TB_SHARED ? d : s)->layout != o->swizzle)
@@ -598,6 +601,7 @@ static void check_kernel(Checker *c)
     for (int i = 0; i < k->ngrid; i++) index_expr(c, k->grid[i], "a grid extent");
     for (int i = 0; i < k->ngrid; i++) bind(c, k->grid_var[i]);
     if (k->threads < 1 || k->threads > 1024) broken(c, "%d threads", k->threads);
+    if (k->cluster < 0 || k->cluster > THREAD_MAX_CLUSTER) broken(c, "a cluster of %d", k->cluster);
     check_buffers(c);
     check_frags(c);
     for (int i = 0; i < k->scalars.n; i++) {

@@ -381,7 +381,10 @@ static int written_level(Resolve *r, const AstNode *b, bool leaf)
     case AST_LEVEL_GROUP: return LEVEL_WARP;
     case AST_LEVEL_THREAD: return LEVEL_THREAD;
     case AST_LEVEL_BLOCK: return LEVEL_BLOCK;
-    case AST_LEVEL_CLUSTER: resolve_unsupported(r, b->loc, "clusters"); return -1;
+    case AST_LEVEL_CLUSTER:
+        resolve_error(r, b->loc, "put it around the blocks",
+                      "a cluster inside a block; it is the outermost level");
+        return -1;
     default:
         if (leaf) return LEVEL_THREAD;
         resolve_error(r, b->loc, "write `: group-4` or `: group` behind the bounds",
@@ -513,7 +516,10 @@ static void kernel_attributes(Resolve *r, const AstNode *s)
             for (int j = 0; ok && j < a->list.n; j++)
                 ok = a->list.at[j]->kind == AST_WILD ||
                      resolve_const(r, a->list.at[j], "a launch bound", 0, j ? 32 : 1024, &v[j]);
-            if (ok && v[2] > 1) resolve_unsupported(r, a->list.at[2]->loc, "clusters");
+            if (ok && v[2] && v[2] < k->cluster)
+                resolve_error(r, a->loc, NULL,
+                              "launch_bounds allows clusters of %lld blocks, the kernel has %d",
+                              (long long)v[2], k->cluster);
             k->max_threads = (int)v[0];
             k->min_blocks = (int)v[1];
             if (ok && k->max_threads && k->max_threads < k->threads)
@@ -555,14 +561,45 @@ static bool grid(Resolve *r, const AstNode *b)
     return true;
 }
 
-// A kernel begins at block level.
-static bool outermost(Resolve *r, const AstNode *s)
+// Blocks of a cluster are neighbours in x. A number of blocks that is no multiple is known here or
+// found at the launch.
+static void cluster_grid(Resolve *r, const AstNode *b)
 {
-    const AstNode *b = s->list.at[0];
-    if (b->level == AST_LEVEL_CLUSTER) {
-        resolve_unsupported(r, b->loc, "clusters");
-        return false;
+    i64 n;
+    if (r->k->cluster < 2 || !expr_is_const(r->k->grid[0], &n) || n % r->k->cluster == 0) return;
+    resolve_error(r, b->list2.at[0]->loc,
+                  arena_printf(r->arena, "round up, `cdiv(n, %d) * %d`: tiles behind the edge of an "
+                                         "array are read as zero and not written",
+                               r->k->cluster, r->k->cluster),
+                  "%lld blocks are no whole number of clusters of %d", (long long)n,
+                  r->k->cluster);
+}
+
+// The cluster level names the block's place in its cluster: the remainder of its index in x.
+static void cluster_index(Resolve *r, const AstNode *c)
+{
+    const Expr *bound = expr_const(r->x, r->k->cluster);
+    const Expr *place = expr_bin(r->x, EX_MOD, expr_var(r->x, r->k->grid_var[0]), bound);
+    define_indices(r, c, &place, &bound);
+}
+
+// `parallel c by N : cluster` around the blocks: its size, or -1 after an error.
+static int cluster_size(Resolve *r, const AstNode *c)
+{
+    i64 n;
+    if (!by_shape(r, c)) return -1;
+    if (c->list2.n > 1) {
+        resolve_unsupported(r, c->loc, "clusters of several dimensions");
+        return -1;
     }
+    if (!resolve_const(r, c->list2.at[0], "the size of a cluster", 1, THREAD_MAX_CLUSTER, &n))
+        return -1;
+    return (int)n;
+}
+
+// A kernel begins at block level, or with a cluster around it.
+static bool outermost(Resolve *r, const AstNode *s, const AstNode *b)
+{
     if (b->level != AST_LEVEL_NONE && b->level != AST_LEVEL_BLOCK) {
         resolve_error(r, b->loc, "enclose it in `parallel b by 1 : block`",
                       "the outermost parallel is '%s'; it must be 'block'",
@@ -601,14 +638,18 @@ static void new_kernel(Resolve *r, const AstNode *s)
     vec_push(r->arena, &r->fn->kernels, k);
 }
 
-// A parallel on the host level is one kernel.
-static void outer_parallel(Resolve *r, const AstNode *s)
+// The kernel of `s`, whose parallel number `at` is the block level; `c`: the cluster level around
+// it, or NULL.
+static void block_parallel(Resolve *r, const AstNode *s, int at, const AstNode *c, int size)
 {
-    const AstNode *b = s->list.at[0];
-    if (b->kind != AST_PARBY || !outermost(r, s) || !by_shape(r, b)) return;
+    const AstNode *b = s->list.at[at];
+    if (b->kind != AST_PARBY || !outermost(r, s, b) || !by_shape(r, b)) return;
     new_kernel(r, s);
+    r->k->cluster = size;
     int mark = scope_push(r);
     if (grid(r, b)) {
+        cluster_grid(r, b);
+        if (c) cluster_index(r, c);
         r->par[0] = (ParLevel){.level = LEVEL_BLOCK};
         r->npar = 1;
         r->at = &r->k->body;
@@ -616,7 +657,7 @@ static void outer_parallel(Resolve *r, const AstNode *s)
         r->loop = NULL;
         r->loop_end = -1;
         r->tail = true;
-        par_body(r, s, 1);
+        par_body(r, s, at + 1);
         r->at = NULL;
         r->npar = 0;
         r->k->threads = r->par[0].inner ? r->par[0].inner : DEFAULT_THREADS;
@@ -628,6 +669,40 @@ static void outer_parallel(Resolve *r, const AstNode *s)
     }
     scope_pop(r, mark);
     r->k = r->host;
+}
+
+// A parallel on the host level is one kernel. The blocks of a cluster are the next parallel of the
+// same statement, or the only statement inside.
+static void outer_parallel(Resolve *r, const AstNode *s)
+{
+    const AstNode *c = s->list.at[0];
+    if (c->kind != AST_PARBY || c->level != AST_LEVEL_CLUSTER) {
+        block_parallel(r, s, 0, NULL, 0);
+        return;
+    }
+    int size = cluster_size(r, c);
+    if (size < 0) return;
+    if (s->list.n > 1) {
+        block_parallel(r, s, 1, c, size);
+        return;
+    }
+    const AstNode *in = s->body;
+    if (in && in->kind == AST_BLOCK && in->list.n == 1) in = in->list.at[0];
+    if (!in || in->kind != AST_PARALLEL || !in->list.n) {
+        resolve_error(r, s->loc, "such as `parallel c by 2 : cluster, b by n : block { .. }`",
+                      "a cluster holds a parallel of blocks and nothing else");
+        return;
+    }
+    if (s->attrs.n && in->attrs.n) {
+        resolve_error(r, in->loc, "write them in front of the cluster",
+                      "attributes of the cluster and of the blocks inside");
+        return;
+    }
+    AstNode both = *in;
+    if (s->attrs.n) both.attrs = s->attrs;
+    both.flags |= s->flags & AST_F_ASYNC;
+    if (!both.name) both.name = s->name;
+    block_parallel(r, &both, 0, c, size);
 }
 
 void resolve_parallel(Resolve *r, const AstNode *s)

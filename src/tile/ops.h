@@ -35,7 +35,8 @@
     X(BARRIER,   "barrier",  "l",     "all threads of the level")                               \
     X(ROLE,      "role",     "rB",    "body by threads lo <= tid < hi of the block, apart from the others") \
     X(EVENT_WAIT, "event.wait", "t",  "until generation order / slots of slot order % slots is complete") \
-    X(TRIGGER,   "trigger",  "t",     "this thread's arrival at that generation")               \
+    X(TRIGGER,   "trigger",  "t",     "this thread's arrival at that generation, or in all " \
+                                      "blocks of the cluster")                                  \
     X(SETREG,    "setreg",   "m",     "register hand-over: imm > 0 inc, < 0 dec")
 
 typedef enum {

@@ -221,8 +221,9 @@ static void print_field(Printer *p, const TileOp *o, char letter)
             print_view(p, &o->elem);
         break;
     case 'y':
-        buf_printf(p->out, "%s %s %s", tile_engine_name[o->engine & 1],
-                   smem_layout[o->swizzle].name, tile_hint_name[o->hint % 3]);
+        buf_printf(p->out, "%s %s %s%s", tile_engine_name[o->engine & 1],
+                   smem_layout[o->swizzle].name, tile_hint_name[o->hint % 3],
+                   o->cluster ? " multicast" : "");
         break;
     case 'm': buf_printf(p->out, "%lld", (long long)o->imm); break;
     case 'p': buf_printf(p->out, "from %lld", (long long)o->imm); break;
@@ -235,10 +236,12 @@ static void print_field(Printer *p, const TileOp *o, char letter)
         break;
     case 't':
         buf_printf(p->out, "on %s", o->event < p->k->events.n ? p->k->events.at[o->event].name : "?");
-        if (!o->order) break;
-        buf_puts(p->out, " (");
-        print_expr(p, o->order);
-        buf_puts(p->out, ")");
+        if (o->order) {
+            buf_puts(p->out, " (");
+            print_expr(p, o->order);
+            buf_puts(p->out, ")");
+        }
+        if (o->op == TOP_TRIGGER && o->cluster) buf_puts(p->out, " cluster");
         break;
     case 'B': print_body(p, &o->body); break;
     case 'O':
@@ -330,6 +333,7 @@ static void print_kernel(const TileKernel *k, Buf *out)
         buf_printf(out, "%s %s = ", i ? "," : "", k->grid_var[i]);
         print_expr(&p, k->grid[i]);
     }
+    if (k->cluster > 1) buf_printf(out, "\n  cluster %d", k->cluster);
     buf_printf(out, "\n  threads %d max %d min %d maxnreg %d\n", k->threads, k->max_threads,
                k->min_blocks, k->maxnreg);
     print_decls(&p);

@@ -403,9 +403,11 @@ static void take_event(Reader *r, TileOp *o)
     for (int i = 0; w && i < r->k->events.n; i++)
         if (r->k->events.at[i].name == w) o->event = i;
     if (o->event < 0) fail_word(r, "a declared event");
-    if (!try_char(r, '(')) return;
-    o->order = take_expr(r);
-    need_char(r, ')');
+    if (try_char(r, '(')) {
+        o->order = take_expr(r);
+        need_char(r, ')');
+    }
+    if (o->op == TOP_TRIGGER) o->cluster = try_word(r, "cluster");
 }
 
 static void take_field(Reader *r, TileOp *o, char letter)
@@ -464,6 +466,7 @@ static void take_field(Reader *r, TileOp *o, char letter)
         o->engine = (u8)take_choice(r, tile_engine_name, 2, "dma or tma");
         o->swizzle = take_layout(r);
         o->hint = (u8)take_choice(r, tile_hint_name, 3, "an eviction hint or -");
+        o->cluster = try_word(r, "multicast");
         break;
     case 'm': o->imm = take_int(r); break;
     case 'p':
@@ -618,6 +621,7 @@ static TileKernel *take_kernel(Reader *r)
         need_char(r, '=');
         k->grid[k->ngrid++] = take_expr(r);
     } while (!r->failed && k->ngrid < 3 && try_char(r, ','));
+    if (try_word(r, "cluster")) k->cluster = take_small(r);
     need_word(r, "threads");
     k->threads = take_small(r);
     need_word(r, "max");

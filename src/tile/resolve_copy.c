@@ -133,6 +133,38 @@ static bool check_shapes(Resolve *r, const Transfer *t)
     return true;
 }
 
+// A tile for all blocks of a cluster: each brings rows / blocks of its rows to all of them, whole
+// groups of eight, so that every part begins at a place that the unit can write to.
+static bool check_multicast(Resolve *r, const Transfer *t)
+{
+    const AstNode *s = t->s;
+    const TileView *v = &t->dst.view;
+    int n = r->k->cluster;
+    i64 rows = 0;
+    if (!t->tma || !t->dst_shared) {
+        resolve_error(r, s->loc, "use tma.load.async",
+                      "`.multicast` on a copy that is no load by the TMA unit");
+    } else if (!n) {
+        resolve_error(r, s->loc, "put `parallel c by 2 : cluster` around the blocks",
+                      "`.multicast` in a kernel without clusters");
+    } else if (s->evict != EVICT_NONE) {
+        resolve_error(r, s->loc, "leave one of them out",
+                      "an eviction hint on a load with `.multicast`");
+    } else if (!t->async) {
+        resolve_unsupported(r, s->loc,
+                            "a load with `.multicast` that is not given to an event; write "
+                            "`f = tma.load.async ..; trigger e after f`");
+    } else if (v->rank != 2 || !expr_is_const(v->extent[v->dim[0]], &rows) || rows % (8 * n)) {
+        resolve_error(r, s->loc, arena_printf(r->arena, "take a multiple of %d rows", 8 * n),
+                      "each of the %d blocks of a cluster brings its part of a tile with "
+                      "`.multicast`, whole groups of 8 rows; this one is %s",
+                      n, view_text(r, &t->dst));
+    } else {
+        return true;
+    }
+    return false;
+}
+
 // The innermost parallel level that the place of a tile depends on.
 static int view_level(const Resolve *r, const TileView *v)
 {
@@ -289,7 +321,6 @@ static bool refuse_later(Resolve *r, const AstNode *s)
                                       [XFER_DMA_TRANSP] = "dma.transp",
                                       [XFER_ANY] = "placeholder futures (`.any`)"};
     const char *what = s->op < COUNT(ops) ? ops[s->op] : NULL;
-    if (s->flags & AST_F_MULTICAST) what = ".multicast";
     if (s->flags & AST_F_SPARSE) what = ".sp on a transfer";
     if (s->promote) what = ".promote";
     if (s->list3.n) what = "`after` on a transfer";
@@ -332,7 +363,7 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
     t->local = is_local(r, &t->src) || is_local(r, &t->dst);
     if (!t->local && !resolve_together(r, s->loc, "a transfer", LEVEL_BLOCK)) return false;
     return check_direction(r, t) && check_shapes(r, t) && (!t->tma || check_tma(r, t)) &&
-           check_places(r, t);
+           (!(s->flags & AST_F_MULTICAST) || check_multicast(r, t)) && check_places(r, t);
 }
 
 // [x =] dma.copy src => dst | shared. A refused copy still defines its name, silently.
@@ -356,6 +387,7 @@ void resolve_copy(Resolve *r, const AstNode *s)
               : s->evict == EVICT_LAST ? HINT_EVICT_LAST
                                        : HINT_NONE;
     o->swizzle = swizzle;
+    o->cluster = s->flags & AST_F_MULTICAST && r->k->cluster > 1;
     if (!s->name) return;
     Symbol *f = scope_add(r, s->name, s->loc, t.dst);
     if (!f) return;
@@ -401,6 +433,13 @@ static void wait_one(Resolve *r, const AstNode *ref)
         resolve_error(r, ref->loc, arena_printf(r->arena, "wait for '%s'", s->published),
                       "the copy '%s' completes the event '%s'; it cannot be waited for itself",
                       s->name, s->published);
+        return;
+    }
+    if (s->op->cluster) {
+        resolve_unsupported(r, ref->loc,
+                            "a wait for a load with `.multicast`; write `trigger e after %s`",
+                            s->name);
+        s->waited = true;
         return;
     }
     if (s->waited) {

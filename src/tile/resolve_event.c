@@ -347,16 +347,29 @@ static void trigger_after(Resolve *r, const AstNode *s)
     step_order(r, &ref);
 }
 
+static bool cluster_rules(Resolve *r, const AstNode *s)
+{
+    if (s->list2.n)
+        resolve_error(r, s->loc, "write `trigger .. after`",
+                      "loads complete the event of each block that they go to, not of the whole "
+                      "cluster");
+    else if (!r->k->cluster)
+        resolve_error(r, s->loc, "put `parallel c by 2 : cluster` around the blocks",
+                      "trigger.cluster in a kernel without clusters");
+    for (int i = 0; i < s->list2.n; i++) { // they are accounted for
+        const AstNode *ref = s->list2.at[i];
+        Symbol *f = ref->kind == AST_NAME ? scope_find(r, ref->name) : NULL;
+        if (f) f->waited = true;
+    }
+    return r->k->cluster && !s->list2.n;
+}
+
 void resolve_trigger(Resolve *r, const AstNode *s)
 {
     if (!r->at || r->in_apply) {
         resolve_error(r, s->loc, NULL,
                       r->at ? "a trigger inside an apply"
                             : "trigger can only stand inside `parallel`");
-        return;
-    }
-    if (s->flags & AST_F_CLUSTER) {
-        resolve_unsupported(r, s->loc, "trigger.cluster");
         return;
     }
     for (int i = 0; i < s->list.n; i++) {
@@ -372,7 +385,10 @@ void resolve_trigger(Resolve *r, const AstNode *s)
         }
         r->event_uses.at[e->value.event].completed = true;
     }
-    if (!s->list.n || !resolve_together(r, s->loc, "a trigger", LEVEL_BLOCK)) return;
+    bool cluster = s->flags & AST_F_CLUSTER;
+    if (!s->list.n || !resolve_together(r, s->loc, "a trigger", LEVEL_BLOCK) ||
+        (cluster && !cluster_rules(r, s)))
+        return;
     if (s->list2.n) {
         trigger_after(r, s);
         return;
@@ -380,7 +396,7 @@ void resolve_trigger(Resolve *r, const AstNode *s)
     for (int i = 0; i < s->list.n; i++) {
         EventRef e;
         if (event_ref(r, s->list.at[i], event_symbol(r, s->list.at[i]), &e))
-            emit_event(r, TOP_TRIGGER, &e);
+            emit_event(r, TOP_TRIGGER, &e)->cluster = cluster && r->k->cluster > 1;
     }
 }
 

@@ -14,6 +14,7 @@ typedef struct {
 typedef struct {
     Resolve *r;
     bool *protects; // event * buffers + buffer
+    const TileOp **multicast; // per event: a load for all blocks of the cluster that it protects
     VEC(Reader) readers;
 } Release;
 
@@ -40,6 +41,7 @@ static void find_protection(Release *c, const TileBlock *b)
         if (o->op != TOP_COPY || o->event < 0) continue;
         loading = true;
         if (waits == 1) *protection(c, event, o->dst.buffer) = true;
+        if (waits == 1 && o->cluster) c->multicast[event] = o;
     }
 }
 
@@ -78,6 +80,19 @@ static void check_trigger(Release *c, const TileOp *t)
     }
 }
 
+// A slot that every block of the cluster writes to is handed back to all of them.
+static void check_cluster(Release *c, const TileOp *t)
+{
+    const TileOp *load = c->multicast[t->event];
+    if (!load || t->cluster) return;
+    resolve_error(c->r, t->loc, "write `trigger.cluster`",
+                  "'%s' hands '%s' back to this block only, but all blocks of the cluster write to "
+                  "it (line %u)",
+                  c->r->k->events.at[t->event].name, c->r->k->buffers.at[load->dst.buffer].name,
+                  load->loc.line);
+    c->multicast[t->event] = NULL; // once is enough
+}
+
 static bool uses(const Release *c, const TileView *v, const char *var)
 {
     return v->slot && (expr_uses(v->slot, var) || expr_uses(made(c->r, v->slot), var));
@@ -102,6 +117,7 @@ static void walk(Release *c, const TileBlock *b)
                 c->readers.at[k].known = false;
         }
         if (o->op == TOP_TRIGGER) check_trigger(c, o);
+        if (o->op == TOP_TRIGGER) check_cluster(c, o);
         walk(c, &o->body);
         walk(c, &o->other);
     }
@@ -112,6 +128,7 @@ void resolve_check_releases(Resolve *r)
     Release c = {.r = r};
     if (!r->k->events.n || r->first_walk) return;
     c.protects = ARENA_ARRAY(r->arena, bool, (size_t)r->k->events.n *(size_t)r->k->buffers.n + 1);
+    c.multicast = ARENA_ARRAY(r->arena, const TileOp *, r->k->events.n);
     find_protection(&c, &r->k->body);
     walk(&c, &r->k->body);
 }

@@ -128,6 +128,8 @@ struct TileOp {
     int scalar;
     int future;                    // copy, mma: future it makes (-1: synchronous); wait: future
     int event;                     // event.wait, trigger; copy: the event it completes, or -1
+    bool cluster;                  // copy: each block of the cluster brings a part of the tile to
+                                   // all of them; trigger: arrives in all of them
     const Expr *order;             // of the event; NULL for a scalar event
     TileOperand a, b;
     u8 engine, hint;
@@ -142,6 +144,7 @@ typedef struct {
     int ngrid;
     const char *grid_var[3];       // with '%'; x first
     const Expr *grid[3];
+    int cluster;                   // blocks of a cluster, neighbours in x; 0: no cluster level
     int threads;                   // of the block: product of the inner levels
     int max_threads, min_blocks, maxnreg; // attributes; 0: not given
     VEC(TileBuffer) buffers;
