@@ -52,6 +52,25 @@ static bool starts_right(Lower *l, const TileOperand *t, bool trans, i64 span)
     return unit % span == 0 || n * elem <= unit;
 }
 
+// The same tile in every round of every loop: it depends on the warpgroup at most.
+static bool is_fixed(const Lower *l, const Expr *e)
+{
+    if (!e || e->op == EX_CONST) return true;
+    if (e->op != EX_VAR) return is_fixed(l, e->a) && is_fixed(l, e->b) && is_fixed(l, e->c);
+    for (int i = 0; i < l->par_vars[LEVEL_GROUP4].n; i++)
+        if (l->par_vars[LEVEL_GROUP4].at[i] == e->name) return true;
+    return false;
+}
+
+// In a loop inside a loop the assembler keeps such a tile's address in ordinary registers, and moves
+// it to uniform ones for each instruction (seen in its code: two moves a step of K). Made at the
+// kernel's entry, the descriptor stays in uniform registers. A single loop needs no such help.
+static bool made_at_entry(const Lower *l, const TileView *v)
+{
+    return l->depth > 1 && is_fixed(l, v->slot) && is_fixed(l, v->origin[0]) &&
+           is_fixed(l, v->origin[1]);
+}
+
 // Makes the descriptor of a shared operand in o->desc, and the place that it names in o->ref. False
 // after an error. The descriptor: start address / 16 in bits 0-13 (18 bits of address reach all of
 // shared memory), strides / 16, and the swizzle mode; the base offset in bits 49-51 stays 0, since
@@ -83,6 +102,9 @@ static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, 
         return false;
     }
     *o = (Operand2){.span = y->span, .rows = b->dim[0]->value, .trans = trans, .view = &t->view};
+    PrologueMark mark = {0};
+    bool entry = made_at_entry(l, &t->view);
+    if (entry) mark = lower_enter_prologue(l);
     Address a = lower_address(l, &t->view, l->zeros);
     o->ref = a.ref;
     int at = lower_new_reg(l, "at", RC_B32, 1);
@@ -98,6 +120,7 @@ static bool shared_operand(Lower *l, const TileOperand *t, bool trans, Loc loc, 
     o->desc = lower_new_reg(l, "desc", RC_B64, 1);
     EMIT(&l->b, OP_CVT, TT_U64, opd_reg(o->desc, 0), opd_reg(at, 0))->type2 = TT_U32;
     EMIT(&l->b, OP_OR, TT_B64, opd_reg(o->desc, 0), opd_reg(o->desc, 0), opd_imm((i64)bits));
+    if (entry) lower_leave_prologue(l, mark);
     return true;
 }
 
