@@ -15,21 +15,46 @@ enum { NAMED_BARRIERS = 15 }; // ids 1..15; roles take them from below, events f
 
 // ---- what the program does with events ---------------------------------------------------------
 
-// Adds the current role to a set, once. Overlap in part is refused: it would make the number of
-// arrivals depend on the place in the program.
-static void add_range(Lower *l, ThreadRanges *set, const TileOp *op)
+// Adds threads to a set, once. Overlap in part is refused: it would make the number of arrivals
+// depend on the place in the program.
+static void add_range(Lower *l, ThreadRanges *set, ThreadRange who, const TileOp *op)
 {
     for (int i = 0; i < set->n; i++) {
         const ThreadRange *r = &set->at[i];
-        if (r->lo == l->role.lo && r->hi == l->role.hi) return;
-        if (r->lo < l->role.hi && l->role.lo < r->hi) {
+        if (r->lo == who.lo && r->hi == who.hi) return;
+        if (r->lo < who.hi && who.lo < r->hi) {
             lower_error(l, op->loc, "trigger it in roles that are equal or apart",
                         "not supported yet: event %s in roles that overlap in part",
                         l->k->events.at[op->event].name);
             return;
         }
     }
-    vec_push(l->m->arena, set, l->role);
+    vec_push(l->m->arena, set, who);
+}
+
+// A trigger of a ring: all threads of the role for every slot, unless each warpgroup of it meets one
+// slot only, always the same.
+static void add_trigger(Lower *l, EventState *e, const TileOp *op)
+{
+    int slots = l->k->events.at[op->event].slots, first = l->role.lo / 128, end = l->role.hi / 128;
+    if (!op->order || slots < 2 || slots > 64) {
+        add_range(l, &e->triggers, l->role, op);
+        return;
+    }
+    vec_push(l->m->arena, &e->triggers, l->role);
+    if (!e->by_slot) e->by_slot = ARENA_ARRAY(l->m->arena, ThreadRanges, slots);
+    bool turns = l->role.lo % 128 == 0 && l->role.hi % 128 == 0 && end > first;
+    u64 met[8] = {0}; // a block has at most 1024 threads
+    for (int g = first; turns && g < end; g++) {
+        met[g] = slots_of_group(l, op->order, slots, g);
+        turns = met[g] && !(met[g] & (met[g] - 1));
+    }
+    for (int s = 0; s < slots; s++) {
+        if (!turns) add_range(l, &e->by_slot[s], l->role, op);
+        for (int g = first; turns && g < end; g++)
+            if (met[g] >> s & 1)
+                add_range(l, &e->by_slot[s], (ThreadRange){g * 128, g * 128 + 128}, op);
+    }
 }
 
 // Who waits for, triggers and loads for each event: the arrival counts are made of this before any
@@ -44,15 +69,15 @@ static void find_uses(Lower *l, const TileBlock *b)
         if (op->op == TOP_SETREG) l->moves_registers = true;
         if (op->event >= 0) {
             EventState *e = &l->events[op->event];
-            if (op->op == TOP_EVENT_WAIT) add_range(l, &e->waits, op);
+            if (op->op == TOP_EVENT_WAIT) add_range(l, &e->waits, l->role, op);
             if (op->op == TOP_TRIGGER && e->triggers.n && e->cluster != op->cluster)
                 lower_error(l, op->loc, "use one of them everywhere",
                             "event %s is triggered here and in the whole cluster",
                             l->k->events.at[op->event].name);
             if (op->op == TOP_TRIGGER) e->cluster = op->cluster;
-            if (op->op == TOP_TRIGGER) add_range(l, &e->triggers, op);
+            if (op->op == TOP_TRIGGER) add_trigger(l, e, op);
             if (op->op == TOP_COPY) {
-                add_range(l, &e->copies, op);
+                add_range(l, &e->copies, l->role, op);
                 l->event_buf[op->dst.buffer] = true;
             }
         }
@@ -96,6 +121,23 @@ static int arrivals_of(const ThreadRanges *set)
     return n;
 }
 
+// Arrivals of one generation of a ring: the same for each slot that is triggered at all.
+static int slot_arrivals(Lower *l, const TileEvent *t, const EventState *e, int *threads)
+{
+    int n = 0;
+    for (int s = 0; s < t->slots; s++) {
+        int here = arrivals_of(&e->by_slot[s]);
+        if (here && n && here != n) {
+            lower_error(l, t->loc, "let each slot be triggered by the same number of warps",
+                        "not supported yet: %d warps trigger one slot of event %s and %d slot %d", n,
+                        t->name, here, s);
+            return n;
+        }
+        if (here) n = here, *threads = threads_of(&e->by_slot[s]);
+    }
+    return n;
+}
+
 // Chooses the machine barrier of an event: a named barrier where that is possible (bar.sync costs
 // 30 to 50 cycles and no polling), else a ring of mbarriers. A named barrier holds one generation
 // at a time: whoever would arrive twice before the others have synced would corrupt it, so it is
@@ -120,6 +162,7 @@ static void make_event(Lower *l, int index)
     e->count = e->copies.n;
     if (!e->copies.n || l->plain) e->count = arrivals_of(e->copies.n ? &e->copies : &e->triggers);
     int written = e->copies.n ? e->copies.n : threads_of(&e->triggers);
+    if (!e->copies.n && e->by_slot) e->count = slot_arrivals(l, t, e, &written);
     if (e->cluster) e->count *= l->tf->cluster, written *= l->tf->cluster; // from all blocks
     if (t->count && t->count != written) {
         lower_error(l, t->loc, "leave out <N>: the count is computed",
@@ -152,6 +195,9 @@ void event_init(Lower *l)
 {
     l->role = (ThreadRange){0, l->tf->threads};
     l->named_high = NAMED_BARRIERS;
+    l->residues = map_new(l->m->arena), l->scalar_index = map_new(l->m->arena);
+    for (int i = 0; i < l->k->scalars.n; i++)
+        map_put(l->scalar_index, l->k->scalars.at[i].name, (void *)(intptr_t)(i + 1));
     find_uses(l, &l->k->body);
     for (int i = 0; i < l->k->events.n && !l->failed; i++) make_event(l, i);
 }

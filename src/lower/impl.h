@@ -39,6 +39,7 @@ typedef struct {               // an event of the kernel, as a machine barrier
     int id, threads;           // ... its id, and how many threads meet at it
     bool cluster;              // triggered in all blocks of the cluster
     int buffer;                // else: thread buffer of its mbarriers; -1: the event is not used
+    ThreadRanges *by_slot;     // rings of up to 64 slots: the triggers of each slot
     int count;                 // arrivals of a generation
     i64 left;                  // without the TMA unit: bytes that its copies still have to bring
     int phase;                 // scalar events: register with the parity of the next wait
@@ -122,6 +123,7 @@ struct Lower {
     bool async_buf[LOWER_MAX_BUFFERS];
     VEC(MbarInit) mbars;
     EventState *events;        // per event
+    Map *residues, *scalar_index; // of slot.c: its fixed points; scalars by name
     Map *differs;              // '%' names that may differ between the blocks of a cluster
     bool uses_peers;           // something goes to other blocks of the cluster
     bool event_buf[LOWER_MAX_BUFFERS]; // shared buffers that events hand over
@@ -216,6 +218,7 @@ void lower_cache_cut(Lower *l, int mark);
 bool lower_uses_mutable(const Lower *l, const Expr *e);
 // Expression of a register that counts from lo to hi; names it in expressions.
 const Expr *lower_loop_var(Lower *l, int reg, i64 lo, i64 hi);
+void lower_hoist(Lower *l, const TileOp *loop);   // hoist.c: divisions of a loop that do not change
 // TMA: one thread issues, the unit writes through the async proxy, and an mbarrier tells the end.
 // CP_ASYNC: each thread copies chunks of 4, 8 or 16 bytes and waits for its own. REGISTERS: load
 // and store, at any alignment and in both directions.
@@ -269,6 +272,8 @@ int lower_frag(Lower *l, int frag);               // its register array
 
 // ---- event.c
 void event_init(Lower *l);                        // counts participants, makes the barriers
+// Slots that orders of a ring fall on when a warpgroup evaluates them (slot.c): bit s = slot s.
+u64 slots_of_group(Lower *l, const Expr *order, int slots, int group);
 void event_prime(Lower *l);                       // first arrivals of named barriers
 void event_copied(Lower *l, const TileOp *op, i64 bytes); // a copy by threads for its event
 Address event_address(Lower *l, const TileOp *op); // mbarrier of op's event and order
