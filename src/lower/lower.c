@@ -384,6 +384,7 @@ void lower_op_FOR(Lower *l, const TileOp *op)
         EMIT(&l->b, OP_MOV, TT_B32, bound, to);
         to = bound;
     }
+    lower_hoist(l, op);
     ThreadBlock *saved;
     int mark = lower_cache_mark(l);
     ThreadOp *made = thread_open_for(&l->b, reg, from, to, step, &saved);
