@@ -19,6 +19,7 @@ typedef struct {
     int n, i;       // tokens; the current one
     bool panic;     // an error was reported, its statement is not yet over
     bool c_mode;    // device text: C's precedence, C's types, any word as a name
+    NodeVec type_params; // device text: the function's template parameters that are types
     bool no_bar;    // inside |x|: `|` ends the expression
     bool no_gt;     // inside <x>: `>` ends the expression
     int depth;      // of statements and expressions being read

@@ -55,13 +55,21 @@ static int c_type_word(const Token *t)
     return -1;
 }
 
+// Name of a template parameter that is a type: it has no dtype until the call says which.
+static bool is_type_param(const Parser *p, const Token *t)
+{
+    for (int i = 0; t->kind == TOK_NAME && i < p->type_params.n; i++)
+        if (p->type_params.at[i]->name == t->name) return true;
+    return false;
+}
+
 // Tells a declaration from an expression, and a cast from parentheses, by the first word: the
 // dialect has no types of its own.
 bool p_c_type_here(const Parser *p, int k)
 {
     const Token *t = p_ahead(p, k);
     if (is_word(t, "const")) t = p_ahead(p, k + 1);
-    return t->kind == TOK_TYPE || c_type_word(t) >= 0;
+    return t->kind == TOK_TYPE || c_type_word(t) >= 0 || is_type_param(p, t) || is_word(t, "auto");
 }
 
 // (('unsigned' | 'signed') | 'short' | 'long' ['long'] | 'char' | 'int')+ as the element type
@@ -102,6 +110,9 @@ AstNode *p_c_type(Parser *p)
     t->dtype = k->dtype;
     if (i >= 0 && c_types[i].dtype < 0) {
         t->dtype = integer_words(p);
+    } else if (is_type_param(p, k)) {
+        t->dtype = -1;
+        p_next(p);
     } else if (i >= 0 || k->kind == TOK_TYPE) {
         if (i >= 0) t->dtype = c_types[i].dtype;
         p_next(p);
@@ -296,7 +307,8 @@ void p_c_stmt(Parser *p, NodeVec *out)
     p_semi(p, "the statement");
 }
 
-// 'template' '<' ctype ID ,* '>': values only; a type parameter is outside the dialect
+// 'template' '<' (ctype | 'typename' | 'class') ID ,* '>'
+// A parameter that is a type has no type node.
 static AstList template_params(Parser *p)
 {
     NodeVec v = {0};
@@ -304,8 +316,10 @@ static AstList template_params(Parser *p)
     if (!p->panic && !p_is(p, P_GT)) {
         do {
             AstNode *x = p_node(p, AST_PARAM, p_loc(p));
-            x->type = p_c_type(p);
+            bool is_type = accept_word(p, "typename") || accept_word(p, "class");
+            if (!is_type) x->type = p_c_type(p);
             x->name = p_name(p, "the name of a template parameter");
+            if (is_type) vec_push(p->arena, &p->type_params, x);
             vec_push(p->arena, &v, x);
         } while (!p->panic && p_accept(p, P_COMMA));
     }
@@ -324,6 +338,7 @@ AstNode *p_device_function(Parser *p)
     AstNode *f = p_node(p, AST_FUNC, p_loc(p));
     NodeVec params = {0};
     f->flags |= AST_F_DEVICE;
+    p->type_params.n = 0;
     if (accept_word(p, "template")) f->list2 = template_params(p);
     for (int i = 0; i < COUNT(words); i++) {
         if (accept_word(p, words[i])) i = -1; // in any order

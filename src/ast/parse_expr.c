@@ -263,6 +263,19 @@ static AstNode *call_expr(Parser *p)
     return p_height(p, e);
 }
 
+// C text: f<32>(..), with numbers, types and names only between the brackets, so that a comparison
+// is none.
+static bool template_call_here(const Parser *p)
+{
+    if (!p->c_mode || !p_is(p, P_LT)) return false;
+    for (int k = 1;; k += 2) {
+        int kind = p_ahead(p, k)->kind, next = p_ahead(p, k + 1)->kind;
+        if (kind != TOK_INT && kind != TOK_TYPE && kind != TOK_NAME) return false;
+        if (next == P_GT) return p_ahead(p, k + 2)->kind == P_LPAREN;
+        if (next != P_COMMA) return false;
+    }
+}
+
 // ID | ID '(' expr,* ')' | ('cdiv' | 'select') '(' expr,* ')'
 // Whether x(i) is a call, an extent or an element is for the resolver: only it knows what x is.
 static AstNode *name_or_call(Parser *p)
@@ -277,7 +290,8 @@ static AstNode *name_or_call(Parser *p)
     else
         name = qualified_name(p, "a name");
     if (!name) return p_error_node(p);
-    if (!p_is(p, P_LPAREN)) {
+    bool templated = template_call_here(p);
+    if (!p_is(p, P_LPAREN) && !templated) {
         if (builtin) p_fail(p, NULL, "expected '(' behind %s, found %s", name, p_found(p));
         AstNode *e = p_node(p, AST_NAME, loc);
         e->name = name;
@@ -290,6 +304,7 @@ static AstNode *name_or_call(Parser *p)
         e->flags |= AST_F_BUILTIN;
     else if (is_intrinsic(p, name))
         e->flags |= AST_F_INTRINSIC;
+    if (templated) template_args(p, e);
     p_next(p);
     p_exprs(p, &v, P_RPAREN);
     e->list = p_list(&v);

@@ -74,14 +74,28 @@ static int unpack_halves(Lower *l, Operand packed)
     return half;
 }
 
-// The value of one half, in an f32 register as all small floats are.
-static Operand unpack_element(Lower *l, const TileFrag *f, Operand packed)
+// The value of one half, in an f32 register as all small floats are. `pair`: the loop over pairs,
+// -1: `which` is meant.
+static Operand unpack_element(Lower *l, const TileFrag *f, Operand packed, int pair, int which)
 {
     Operand v = opd_reg(lower_new_reg(l, "v", lower_class(f->type), 1), 0);
-    Operand half = opd_plus(opd_reg(unpack_halves(l, packed), 0), l->apply.pair, 1);
+    Operand half = opd_reg(unpack_halves(l, packed), which);
+    if (pair >= 0) half = opd_plus(half, pair, 1);
     ThreadOp *op = EMIT(&l->b, OP_CVT, lower_type(f->type), v, half);
     op->type2 = (u8)lower_narrow_type(f->type);
     return v;
+}
+
+// What a thread holds, by number, from the fragment's first register on: packed operands number
+// their halves.
+static Operand numbered_element(Lower *l, const TileFrag *f, Operand first, int number)
+{
+    if (f->layout != FL_A16) {
+        first.base += number;
+        return first;
+    }
+    first.base += number / 2;
+    return unpack_element(l, f, first, -1, number % 2);
 }
 
 // The register that holds element [at[0], at[1]] of a fragment for the current place of the apply,
@@ -94,6 +108,7 @@ Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
     bool both = a->op && a->op->var2, fits = a->op != NULL;
     product_check(l, frag, false, loc);
     Operand o = opd_reg(lower_frag(l, frag), (i64)slot * lower_frag_regs(f));
+    if (at[0] == TILE_AT_REG) return numbered_element(l, f, o, at[1]);
     // Which apply variable must index which dimension of this layout: rows are variable 0 of a 2-D
     // apply, columns variable 1; a 1-D apply has only variable 0.
     switch ((FragKind)f->layout) {
@@ -112,8 +127,9 @@ Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
         return opd_plus(opd_plus(o, a->block, 2), a->pair, 1);
     case FL_A16:
         fits &= both && at[0] == 0 && at[1] == 1;
-        if (fits) return unpack_element(l, f, opd_plus(opd_plus(o, a->block, 2), a->half, 1));
-        break;
+        if (!fits) break;
+        o = opd_plus(opd_plus(o, a->block, 2), a->half, 1);
+        return unpack_element(l, f, o, a->pair, 0);
     default: break;
     }
     lower_error(l, loc,
@@ -147,7 +163,8 @@ static bool row_invariant(Lower *l, const TileOp *apply, const TExpr *e)
     switch ((TExprKind)e->kind) {
     case TX_FLOAT: return true;
     case TX_FRAG:
-        return l->k->frags.at[e->frag].layout == FL_ROW && !body_sets(&apply->body, e->frag);
+        return l->k->frags.at[e->frag].layout == FL_ROW && e->at[0] != TILE_AT_REG &&
+               !body_sets(&apply->body, e->frag);
     case TX_MATH:
         return e->type == DT_F32 && row_invariant(l, apply, e->a) &&
                row_invariant(l, apply, e->b) && row_invariant(l, apply, e->c);
@@ -232,7 +249,7 @@ static void stage_packed(Lower *l, const TileBlock *b)
     for (int i = 0; i < b->n; i++) {
         const TileOp *op = b->at[i];
         if (op->op == TOP_FSET && l->k->frags.at[op->frag].layout == FL_A16 &&
-            dtype_is_float(l->k->frags.at[op->frag].type) && uses_of(b, op->frag) == 1)
+            op->elem_at[0] != TILE_AT_REG && dtype_is_float(l->k->frags.at[op->frag].type) && uses_of(b, op->frag) == 1)
             vec_push(l->m->arena, &l->apply.packed, op);
     }
 }
@@ -345,16 +362,38 @@ static Operand half_of(Lower *l, Operand v, DType type)
     return h;
 }
 
+// A fragment that is written half by half is 0 at the kernel's entry: the other half is read with
+// the first one.
+static void clear_halves(Lower *l, int frag)
+{
+    const char *key = intern_printf(l->m->names, "#halves%d", frag);
+    if (map_get(l->reg_of, key)) return;
+    map_put(l->reg_of, key, l);
+    const TileFrag *f = &l->k->frags.at[frag];
+    const Expr *r;
+    ThreadBlock *saved;
+    PrologueMark mark = lower_enter_prologue(l);
+    int m = lower_open_unroll(l, "r", lower_frag_regs(f) * f->slots, &r, &saved);
+    EMIT(&l->b, OP_MOV, TT_B32, lower_plus(l, opd_reg(frag_array(l, frag), 0), r, 1), opd_imm(0));
+    lower_close(l, saved, m);
+    lower_leave_prologue(l, mark);
+}
+
 // One half of a packed register is replaced, the other kept. Under a guard the register keeps both:
 // only the last operation writes it.
 static void set_half(Lower *l, const TileOp *op, const TileFrag *f, const TExpr *value)
 {
+    clear_halves(l, op->frag);
     Operand d = opd_reg(lower_frag(l, op->frag), (i64)op->frag_slot * lower_frag_regs(f));
-    d = opd_plus(opd_plus(d, l->apply.block, 2), l->apply.half, 1);
+    bool numbered = op->elem_at[0] == TILE_AT_REG;
+    if (numbered) d.base += op->elem_at[1] / 2;
+    else d = opd_plus(opd_plus(d, l->apply.block, 2), l->apply.half, 1);
     Operand v = half_of(l, lower_value(l, value), f->type);
-    int half = unpack_halves(l, d);
-    EMIT(&l->b, OP_MOV, TT_B16, opd_plus(opd_reg(half, 0), l->apply.pair, 1), v);
-    EMIT(&l->b, OP_PACK, TT_B32, d, opd_reg(half, 0), opd_reg(half, 1));
+    Operand half = opd_reg(unpack_halves(l, d), 0), changed = half;
+    if (numbered) changed.base += op->elem_at[1] % 2;
+    else changed = opd_plus(changed, l->apply.pair, 1);
+    EMIT(&l->b, OP_MOV, TT_B16, changed, v);
+    EMIT(&l->b, OP_PACK, TT_B32, d, half, opd_reg(half.reg, 1));
 }
 
 // One element. Packed operands hold two elements in a register; where all are written, they are

@@ -356,8 +356,9 @@ static bool sets_scalar(const Lower *l, const TileBlock *b, const Expr *var)
 // A serial loop. Order matters: the barrier analysis first (it assumes the state at entry), then
 // pending zero fills and products, since the body may run any number of times, and only then the
 // bounds, which are read before the first round.
-void lower_op_FOR(Lower *l, const TileOp *op)
+static void serial_loop(Lower *l, const TileOp *op)
 {
+    bool apart = !l->apply.op; // an apply is synchronised as a whole, and no product stands in it
     if (++l->depth > LOOP_DEPTH_MAX) {
         lower_error(l, op->loc, "join some of the loops", "loops nested deeper than %d",
                     LOOP_DEPTH_MAX);
@@ -368,10 +369,10 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     if (op->step && !expr_is_const(op->step, &step)) BUG("loop step is not constant");
     bool divergent = lower_thread_dependent(l, op->lo) || lower_thread_dependent(l, op->hi);
     bool lanes = divergent && (!index_same_in_warp(l, op->lo) || !index_same_in_warp(l, op->hi));
-    sync_loop(l, op);
+    if (apart) sync_loop(l, op);
     SyncState entry = l->sync;
     lower_flush_zeros(l);
-    product_flush(l); // depths of waits are counted within one round
+    if (apart) product_flush(l); // depths of waits are counted within one round
     int reg = lower_new_reg(l, op->var, RC_B32, 1);
     expr_range(l->x, lo, &first, &unused);
     expr_range(l->x, hi, &unused, &last);
@@ -393,14 +394,33 @@ void lower_op_FOR(Lower *l, const TileOp *op)
     l->lane_depth += lanes;
     lower_block(l, &op->body);
     lower_flush_zeros(l);
-    product_flush(l);
-    sync_join(l);
-    sync_leave(l, &entry);
+    if (apart) product_flush(l);
+    if (apart) sync_join(l);
+    if (apart) sync_leave(l, &entry);
     l->uniform_depth -= divergent;
     l->lane_depth -= lanes;
     lower_close(l, saved, mark);
-    sync_merge(&l->sync, &entry);
+    if (apart) sync_merge(&l->sync, &entry);
     l->depth--;
+}
+
+// In an apply a condition is a guard, and a loop takes none: it becomes an `if` around the loop.
+void lower_op_FOR(Lower *l, const TileOp *op)
+{
+    Operand guard = l->b.guard;
+    if (guard.kind == OPD_NONE) {
+        serial_loop(l, op);
+        return;
+    }
+    ThreadBlock *saved;
+    int mark = lower_cache_mark(l);
+    l->b.guard = (Operand){0};
+    thread_open_if(&l->b, guard, &saved);
+    l->lane_depth++;
+    serial_loop(l, op);
+    l->lane_depth--;
+    lower_close(l, saved, mark);
+    l->b.guard = guard;
 }
 
 // A condition that depends on lanes inside an apply becomes a guard, so that unrolled element code

@@ -138,7 +138,7 @@ static bool check_frag(Checker *c, int frag, int slot, const char *what)
 // Elements follow the variables of the apply around them, in their order.
 static void check_frag_element(Checker *c, int frag, int slot, const u8 *at)
 {
-    if (!check_frag(c, frag, slot, "a fragment element")) return;
+    if (!check_frag(c, frag, slot, "a fragment element") || at[0] == TILE_AT_REG) return;
     if (!c->apply) {
         broken(c, "a fragment element stands outside of apply");
         return;
@@ -465,7 +465,7 @@ static void check_role(Checker *c, const TileOp *o)
 
 static bool allowed_in_apply(int op)
 {
-    return op == TOP_IF || op == TOP_SET || op == TOP_STORE || op == TOP_FSET;
+    return op == TOP_IF || op == TOP_FOR || op == TOP_SET || op == TOP_STORE || op == TOP_FSET;
 }
 
 static void check_op(Checker *c, const TileOp *o)

@@ -64,7 +64,7 @@ static void element(Infer *f, int frag, const u8 *at, Loc loc)
 {
     if (frag < 0 || frag >= f->k->frags.n) return;
     const TileOp *a = f->apply;
-    if (!a || a->frag < 0 || a->frag >= f->k->frags.n) return;
+    if (at[0] == TILE_AT_REG || !a || a->frag < 0 || a->frag >= f->k->frags.n) return;
     const TileFrag *e = &f->k->frags.at[frag], *over = &f->k->frags.at[a->frag];
     if (over->rank == 2 && e->rank == 1) {
         if (f->layout[frag] == FL_NONE || owns_like_acc(f->layout[a->frag]))
@@ -231,10 +231,27 @@ static void check_element(Infer *f, const TileOp *apply, int frag, Loc loc)
     f->failed = true;
 }
 
+// Element by its number: how many a thread has depends on the layout.
+static void check_register(Infer *f, int frag, int number, Loc loc)
+{
+    const TileFrag *e = &f->k->frags.at[frag];
+    if (f->failed || e->layout == FL_NONE) return;
+    const FragLayout *y = &frag_layout[e->layout];
+    i64 cols = e->rank == 2 ? e->dim[1] : e->layout == FL_COL ? e->dim[0] : 1;
+    i64 n = y->regs * y->elems * (cols / y->cols);
+    if (number < n) return;
+    diag_error(f->m->diag, loc, NULL, "the index is %d; a thread has %lld elements of '%s'", number,
+               (long long)n, e->name);
+    f->failed = true;
+}
+
 static void check_expression(Infer *f, const TileOp *apply, const TExpr *x)
 {
     if (!x) return;
-    if (x->kind == TX_FRAG && apply) check_element(f, apply, x->frag, x->loc);
+    if (x->kind == TX_FRAG && x->at[0] == TILE_AT_REG)
+        check_register(f, x->frag, x->at[1], x->loc);
+    else if (x->kind == TX_FRAG && apply)
+        check_element(f, apply, x->frag, x->loc);
     check_expression(f, apply, x->a);
     check_expression(f, apply, x->b);
     check_expression(f, apply, x->c);
@@ -258,7 +275,10 @@ static void check_block(Infer *f, const TileOp *apply, const TileBlock *b)
         const TileOp *inner = o->op == TOP_APPLY ? o : apply;
         check_expression(f, apply, o->cond);
         check_expression(f, apply, o->value);
-        if (o->op == TOP_FSET && apply) check_element(f, apply, o->frag, o->loc);
+        if (o->op == TOP_FSET && o->elem_at[0] == TILE_AT_REG)
+            check_register(f, o->frag, o->elem_at[1], o->loc);
+        else if (o->op == TOP_FSET && apply)
+            check_element(f, apply, o->frag, o->loc);
         if (o->op == TOP_MMA) {
             check_operand(f, &o->a, o->loc);
             check_operand(f, &o->b, o->loc);

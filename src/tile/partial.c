@@ -56,6 +56,7 @@ static void complain(Partial *p, Loc loc, const char *name, Kind k)
 // The variable that the vector does not follow; NULL in an apply over a vector.
 static const char *other_var(const Partial *p)
 {
+    if (!p->apply) return NULL;
     return p->along == 0 ? p->apply->var2 : p->apply->var;
 }
 
@@ -80,7 +81,10 @@ static Kind view_kind(const Partial *p, const TileView *v)
 // Elements of a matrix differ from element to element, those of a vector as its state says.
 static Kind frag_kind(const Partial *p, const TExpr *x)
 {
-    if (!is_vector(p, x->frag)) return p->apply->var2 ? KIND_OWN : KIND_WHOLE;
+    bool matrix = !is_vector(p, x->frag);
+    if (x->at[0] == TILE_AT_REG)
+        return matrix ? KIND_OWN : (Kind)*state_of(p, x->frag, x->slot);
+    if (matrix) return p->apply->var2 ? KIND_OWN : KIND_WHOLE;
     Kind k = (Kind)*state_of(p, x->frag, x->slot);
     bool along = !p->apply->var2 || x->at[0] == p->along;
     return along || k >= KIND_PARTIAL ? k : KIND_OWN;
@@ -95,7 +99,7 @@ static Kind sum_kind(const Partial *p, Kind a, Kind b)
     if (a == KIND_PARTIAL || b == KIND_PARTIAL)
         // Over a matrix the other side is added once per own element. Over a vector it would be
         // counted once per lane, unless it is partial itself.
-        return p->apply->var2 || a == b ? KIND_PARTIAL : KIND_MIXED;
+        return !p->apply || p->apply->var2 || a == b ? KIND_PARTIAL : KIND_MIXED;
     return a == KIND_OWN || b == KIND_OWN ? KIND_OWN : KIND_WHOLE;
 }
 
@@ -221,6 +225,19 @@ static void assign_vector(Partial *p, const TileOp *o)
     }
 }
 
+// v[n] = value in a helper: the thread's own element by its number. What comes from elements of a
+// matrix is the thread's part of a sum.
+static void assign_register(Partial *p, const TileOp *o)
+{
+    if (!is_vector(p, o->frag)) {
+        looked_at(p, o->value);
+        return;
+    }
+    u8 *state = state_of(p, o->frag, o->frag_slot);
+    Kind k = kind_of(p, o->value);
+    *state = (u8)(k == KIND_OWN ? KIND_PARTIAL : k);
+}
+
 static void walk(Partial *p, const TileBlock *b);
 
 // What holds when either of two ways was taken.
@@ -295,8 +312,11 @@ static void operation(Partial *p, const TileOp *o)
         p->apply = NULL;
         return;
     case TOP_SET:
-        if (!p->apply) return;
         p->along = 0;
+        if (!p->apply) {
+            p->scalar[o->scalar] = (u8)kind_of(p, o->value);
+            return;
+        }
         p->scalar[o->scalar] = (u8)kind_of(p, o->value);
         if (p->apply->var2) { // of both variables, the one that it varies along less
             p->along = 1;
@@ -308,7 +328,9 @@ static void operation(Partial *p, const TileOp *o)
         for (p->along = 0; p->along < (p->apply->var2 ? 2 : 1); p->along++) looked_at(p, o->value);
         return;
     case TOP_FSET:
-        if (is_vector(p, o->frag)) {
+        if (o->elem_at[0] == TILE_AT_REG) {
+            assign_register(p, o);
+        } else if (is_vector(p, o->frag)) {
             assign_vector(p, o);
         } else {
             for (p->along = 0; p->along < 2; p->along++) looked_at(p, o->value);

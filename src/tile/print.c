@@ -68,7 +68,7 @@ static void print_frag(Printer *p, int frag, int slot)
 static void print_at(Printer *p, int frag, const u8 *at)
 {
     int rank = frag >= 0 && frag < p->k->frags.n ? p->k->frags.at[frag].rank : 0;
-    if (rank == 2)
+    if (rank == 2 || at[0] == TILE_AT_REG)
         buf_printf(p->out, " at(%d, %d)", at[0], at[1]);
     else
         buf_printf(p->out, " at(%d)", at[0]);

@@ -33,6 +33,9 @@ typedef enum {
     VAL_ARRAY,  // an array of shared buffers, not yet indexed: `buffer`
     VAL_FRAG,   // a fragment, or (slot < 0) an array of them
     VAL_EVENT,  // `event`
+    VAL_REGS,   // a register array of a helper: what a thread holds of fragment `frag`, or (frag < 0)
+                // scalars from number `buffer` on; `part`: the first element
+    VAL_POINTER, // a helper's pointer into memory: `index` elements behind the origin of `view`
     VAL_OTHER,  // known to the language, unusable here: stream; `what` names it
 } ValueKind;
 
@@ -53,7 +56,8 @@ typedef struct {
     ListItem item[RESOLVE_MAX_LIST];
     // VAL_VIEW, VAL_ARRAY, VAL_FRAG
     TileView view;
-    int buffer, count[2], ncount; // VAL_ARRAY: extents of the array
+    int buffer, count[2], ncount; // VAL_ARRAY, VAL_REGS: extents of the array
+    bool readonly;                // VAL_REGS, VAL_POINTER: const
     int frag, slot, part; // part: of an array of fragments, the slot that indices so far name
     int event; // VAL_EVENT
     const char *what;
@@ -105,11 +109,28 @@ typedef struct {                // kept per shared buffer, for messages
 
 typedef struct LoopPath { // the loop around a statement
     int end;                  // the variable that it counts up to, -1: none
-    const AstNode *condition; // of a while
+    const AstNode *condition; // of a while; of a for that does not simply count
+    const AstList *steps;     // of such a for
     const AstNode *node;      // the statement
     int control, roles;       // around its body
     bool tail;                // nothing of the kernel stands behind it
+    // A loop that is written out. A break on the only path ends it here and now, another one sets
+    // the scalar `left` (-1: there is none).
+    bool unrolled, stopped, may_stop;
+    int left;
+    const TileBlock *block; // of the round
 } LoopPath;
+
+typedef struct { // a call of a device helper that is being inlined
+    const AstNode *fn;
+    DType type;
+    bool returns;           // a value ...
+    int scalar;             // ... in this scalar; -1: `value`, returned on the only path
+    Value value;
+    int flag;               // scalar that is 1 after a return inside a loop, -1: there is none
+    const TileBlock *block; // where the body begins
+    Map *types;             // type parameters -> DType + 1
+} InlineCall;
 
 typedef struct Resolve Resolve;
 struct Resolve {
@@ -162,6 +183,7 @@ struct Resolve {
     bool tail;           // nothing of the kernel follows the list of statements that is resolved
     int path_statements; // that leave a list early
     const AstNode *helper; // device helper that is being inlined, or NULL
+    InlineCall *call;      // likewise
     int call_depth, call_statements;
 
     // inside apply
@@ -236,6 +258,8 @@ const char *view_text(Resolve *r, const Value *v);                  // "bf16 [12
 void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *rest, int nrest,
                          bool round); // an `if`, and what follows it on the sides that go on
 void resolve_stmt(Resolve *r, const AstNode *s);
+void resolve_open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
+                       const Expr *hi, const Expr *step);
 void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v);
 void resolve_buffer_decl(Resolve *r, const AstNode *s);
 typedef struct { // what conditions around a statement mean for it
@@ -251,8 +275,12 @@ void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc); // s++ or s-
 void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own
 void resolve_block_then(Resolve *r, const AstNode *block, const AstNode *const *rest, int nrest,
                         bool round);
-void resolve_loop_body(Resolve *r, const AstNode *loop, int end);
+void resolve_loop_body(Resolve *r, const AstNode *loop, int end, bool conditional);
 int resolve_loop_level(const Resolve *r, const AstNode *loop); // as the first walk found it
+// Rounds 0 .. n - 1 of a loop written out; `name` is lo + round * step in each.
+void resolve_unroll(Resolve *r, const AstNode *loop, const AstNode *name, i64 lo, i64 step, i64 n);
+void resolve_for(Resolve *r, const AstNode *s); // of a device helper
+bool resolve_has_return(const AstNode *n);
 int resolve_loop_end(Resolve *r, const Expr *value, Loc loc);
 bool resolve_breaks(const AstNode *body); // the loop with this body can be left early
 void resolve_while(Resolve *r, const AstNode *s);
@@ -288,6 +316,15 @@ void resolve_check_releases(Resolve *r); // of the kernel that was resolved
 // ---- resolve_call.c
 Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value);
 const char *resolve_c_builtin(const Resolve *r, const char *name); // or NULL
+bool call_changes(const AstNode *n, const char *name); // n assigns to the variable
+void call_return(Resolve *r, const AstNode *s);
+i32 call_dtype(const Resolve *r, const AstNode *type); // DType, also of a type parameter; or -1
+// x[i] and *x of register arrays and pointers; `register_of`: number of a scalar, or -1.
+Value call_element(Resolve *r, Value v, const AstNode *index, Loc loc);
+int call_register(Resolve *r, const AstNode *element);
+Value call_pointer_add(Resolve *r, Value v, Value by, bool minus, Loc loc);
+Value call_address(Resolve *r, const AstNode *e); // &x[i]
+void call_array_decl(Resolve *r, const AstNode *s); // T x[n] = {..}; T *p = q;
 
 // ---- resolve_role.c
 void resolve_inthreads(Resolve *r, const AstNode *s);

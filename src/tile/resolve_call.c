@@ -1,33 +1,30 @@
 // resolve_call.c - calls of device helpers, inlined.
 //
-// A helper is C with scalars. Its parameters become names of a scope that sees nothing of the
-// caller; one that the helper changes is a variable, any other the argument's value. A `return`
-// must be the last thing on its path: what follows a branch that returns belongs to its other side.
-// Loops run over constant bounds and are unrolled.
+// A helper is C. Its parameters become names of a scope that sees nothing of the caller; one that
+// the helper changes is a variable, any other the argument's value. Fragments arrive as arrays of
+// the registers that a thread holds, tiles as pointers into memory. The statements are those of
+// resolve_stmt.c and resolve_path.c; what a `return` leaves is theirs too.
 #include "resolve.h"
 
 #include <string.h>
 
-enum { CALL_MAX_DEPTH = 16, CALL_MAX_TRIPS = 256, CALL_MAX_STATEMENTS = 4096 };
+enum { CALL_MAX_DEPTH = 16, CALL_MAX_PARAMS = 32, CALL_MAX_ARRAY = 256, FRAG_MAX_REGS = 256 };
 
-// ---- finding the helper ------------------------------------------------------------------------
-
-static const AstPart *find_helper(const Resolve *r, const char *name)
-{
-    for (int i = 0; r->file && i < r->file->nparts; i++)
-        if (r->file->parts[i].kind == PART_DEVICE && r->file->parts[i].name == name)
-            return &r->file->parts[i];
-    return NULL;
-}
-
-// Functions of C's library under the names that helpers use.
+// Functions of C's library and of CUDA under the names that helpers use.
 const char *resolve_c_builtin(const Resolve *r, const char *name)
 {
     static const char *const same[][2] = {
-        {"exp2f", "__exp2f"}, {"expf", "__exp"},    {"__expf", "__exp"}, {"logf", "__log"},
-        {"__logf", "__log"},  {"log2f", "__log2f"}, {"sqrtf", "__sqrt"}, {"rsqrtf", "__rsqrt"},
-        {"fabsf", "__fabs"},  {"fmaxf", "__max"},   {"fminf", "__min"},  {"fmaf", "__fmaf"},
-        {"tanhf", "__tanh"},  {"max", "__max"},     {"min", "__min"},
+        {"exp2f", "__exp2f"},   {"expf", "__exp"},      {"__expf", "__exp"},  {"logf", "__log"},
+        {"__logf", "__log"},    {"log2f", "__log2f"},   {"sqrtf", "__sqrt"},  {"rsqrtf", "__rsqrt"},
+        {"fabsf", "__fabs"},    {"fmaxf", "__max"},     {"fminf", "__min"},   {"fmaf", "__fmaf"},
+        {"tanhf", "__tanh"},    {"max", "__max"},       {"min", "__min"},     {"floorf", "__floor"},
+        {"ceilf", "__ceil"},    {"roundf", "__round"},  {"powf", "__pow"},    {"sinf", "__sin"},
+        {"cosf", "__cos"},      {"tanf", "__tan"},      {"sinhf", "__sinh"},  {"coshf", "__cosh"},
+        {"asinf", "__asin"},    {"acosf", "__acos"},    {"atanf", "__atan"},  {"atan2f", "__atan2"},
+        {"expm1f", "__expm1"},  {"log1pf", "__log1p"},  {"fabs", "__fabs"},   {"isfinite", "__isfinite"},
+        {"__powf", "__pow"},    {"__sinf", "__sin"},    {"__cosf", "__cos"},  {"__log2f", "__log2f"},
+        {"__fsqrt_rn", "__sqrt"}, {"__frsqrt_rn", "__rsqrt"}, {"exp2", "__exp2f"}, {"sqrt", "__sqrt"},
+        {"abs", "__abs"},
     };
     for (int i = 0; r->helper && i < COUNT(same); i++)
         if (!strcmp(same[i][0], name)) return intern(r->m->names, same[i][1]);
@@ -36,28 +33,47 @@ const char *resolve_c_builtin(const Resolve *r, const char *name)
 
 // ---- what a body does --------------------------------------------------------------------------
 
-static bool changes(const AstNode *n, const char *name)
+bool call_changes(const AstNode *n, const char *name)
 {
     if (!n) return false;
     bool step = n->kind == AST_UNARY && n->op >= AST_OP_PREINC && n->op <= AST_OP_POSTDEC;
     const AstNode *to = n->kind == AST_ASSIGN ? n->target : step ? n->value : NULL;
     if (to && to->kind == AST_NAME && to->name == name) return true;
+    // A call may change what it takes by reference.
+    for (int i = 0; n->kind == AST_CALL && i < n->list.n; i++)
+        if (n->list.at[i]->kind == AST_NAME && n->list.at[i]->name == name &&
+            !(n->flags & AST_F_BUILTIN))
+            return true;
     const AstNode *const part[] = {n->target, n->cond, n->value, n->body, n->alt};
     for (int i = 0; i < COUNT(part); i++)
-        if (changes(part[i], name)) return true;
+        if (call_changes(part[i], name)) return true;
     for (int i = 0; i < n->list.n; i++)
-        if (changes(n->list.at[i], name)) return true;
+        if (call_changes(n->list.at[i], name)) return true;
     for (int i = 0; i < n->list2.n; i++)
-        if (changes(n->list2.at[i], name)) return true;
+        if (call_changes(n->list2.at[i], name)) return true;
     return false;
 }
 
-static bool has_return(const AstNode *n)
+bool resolve_has_return(const AstNode *n)
 {
     if (!n) return false;
-    if (n->kind == AST_RETURN || has_return(n->body) || has_return(n->alt)) return true;
+    if (n->kind == AST_RETURN || resolve_has_return(n->body) || resolve_has_return(n->alt))
+        return true;
     for (int i = 0; n->kind == AST_BLOCK && i < n->list.n; i++)
-        if (has_return(n->list.at[i])) return true;
+        if (resolve_has_return(n->list.at[i])) return true;
+    return false;
+}
+
+static bool is_loop(const AstNode *n) { return n->kind == AST_FOR || n->kind == AST_WHILE; }
+
+// A loop that a return can leave.
+static bool returns_in_loop(const AstNode *n)
+{
+    if (!n) return false;
+    if (is_loop(n) && resolve_has_return(n->body)) return true;
+    if (returns_in_loop(n->body) || returns_in_loop(n->alt)) return true;
+    for (int i = 0; n->kind == AST_BLOCK && i < n->list.n; i++)
+        if (returns_in_loop(n->list.at[i])) return true;
     return false;
 }
 
@@ -72,22 +88,10 @@ static bool always_returns(const AstNode *n)
     return false;
 }
 
-// ---- bodies ------------------------------------------------------------------------------------
-
-typedef struct {
-    const AstNode *fn;
-    DType type;
-    bool returns; // a value
-    int scalar;   // that holds it, -1: it was returned on the only path and is `value`
-    Value value;
-    int *statements;
-} Inline;
-
-static void statements(Resolve *r, Inline *c, const AstNode *const *at, int n, bool only_path);
-
-// What comes after a return on the same path is dropped; `rest` follows what does not return.
-static void returned(Resolve *r, Inline *c, const AstNode *s, bool only_path)
+// return e: the value, on the only path, or into the call's scalar.
+void call_return(Resolve *r, const AstNode *s)
 {
+    InlineCall *c = r->call;
     if (!s->value || !c->returns) {
         if (s->value || c->returns)
             resolve_error(r, s->loc, NULL,
@@ -96,157 +100,306 @@ static void returned(Resolve *r, Inline *c, const AstNode *s, bool only_path)
     }
     Value v = resolve_convert(r, resolve_expr(r, s->value), c->type, s->loc);
     if (v.kind == VAL_NONE) return;
-    if (only_path) {
+    if (r->at == c->block && !r->loop && c->scalar < 0) {
         c->value = v;
         return;
     }
-    if (c->scalar < 0) c->scalar = resolve_new_scalar(r, c->fn->name, c->type, s->loc);
+    if (c->scalar < 0) {
+        c->scalar = resolve_new_scalar(r, c->fn->name, c->type, s->loc);
+        map_put(r->mutables, r->k->scalars.at[c->scalar].name, r);
+    }
     resolve_set(r, c->scalar, value_tree(r, &v, s->loc), s->loc);
 }
 
-// Statements of a block and, behind them, what follows the block.
-static void block_then(Resolve *r, Inline *c, const AstNode *block, const AstNode *const *rest,
-                       int nrest, bool only_path)
+// ---- types -------------------------------------------------------------------------------------
+
+i32 call_dtype(const Resolve *r, const AstNode *type)
 {
-    VEC(const AstNode *) all = {0};
-    int mark = scope_push(r);
-    if (block && block->kind == AST_BLOCK)
-        for (int i = 0; i < block->list.n; i++) vec_push(r->arena, &all, block->list.at[i]);
-    else if (block)
-        vec_push(r->arena, &all, block);
-    for (int i = 0; !always_returns(block) && i < nrest; i++) vec_push(r->arena, &all, rest[i]);
-    statements(r, c, all.at, all.n, only_path);
-    scope_pop(r, mark);
+    if (!type) return -1;
+    if (type->dtype >= 0 || !r->call || !r->call->types) return type->dtype;
+    return (i32)(intptr_t)map_get(r->call->types, type->name) - 1;
 }
 
-// A branch with a return inside: the rest of the function stands on the sides that do not return.
-static void branch_then(Resolve *r, Inline *c, const AstNode *s, const AstNode *const *rest,
-                        int nrest, bool only_path)
+// ---- register arrays and pointers --------------------------------------------------------------
+
+static int array_length(const Value *v)
 {
-    const Expr *index;
-    i64 known;
-    const TExpr *cond = resolve_condition(r, s->cond, &index);
-    if (!cond) return;
-    if (index && expr_is_const(index, &known)) {
-        block_then(r, c, known ? s->body : s->alt, rest, nrest, only_path);
-        return;
-    }
-    TileOp *o = resolve_emit(r, TOP_IF, s->loc);
-    o->cond = cond;
-    Control outer = resolve_enter_control(r, resolve_tree_level(r, cond), s->loc);
-    TileBlock *saved = r->at;
-    r->guards++;
-    r->at = &o->body;
-    block_then(r, c, s->body, rest, nrest, false);
-    r->at = &o->other;
-    block_then(r, c, s->alt, rest, nrest, false);
-    r->at = saved;
-    resolve_leave_control(r, outer);
+    int n = 1;
+    for (int i = 0; i < v->ncount; i++) n *= v->count[i];
+    return n;
 }
 
-// for (int i = a; i < b; i += c) S with constants: unrolled, i is a constant in each copy.
-static void counted_loop(Resolve *r, Inline *c, const AstNode *s)
+// Element i of an array of scalars (also of one dimension of two), or a register of a fragment.
+static Value register_element(Resolve *r, Value v, i64 i, Loc loc)
 {
-    const AstNode *init = s->list.n == 1 ? s->list.at[0] : NULL, *cond = s->cond,
-                  *step = s->list2.n == 1 ? s->list2.at[0] : NULL;
-    bool ok = init && init->kind == AST_SCALAR_DECL && init->value && cond && step &&
-              cond->kind == AST_BINARY && (cond->op == AST_OP_LT || cond->op == AST_OP_LE) &&
-              cond->list.n == 2 && cond->list.at[0]->kind == AST_NAME &&
-              cond->list.at[0]->name == init->name && !changes(s->body, init->name);
-    i64 lo, hi, by = 1;
-    if (ok && step->kind == AST_EXPR && step->value->kind == AST_UNARY)
-        ok = step->value->op == AST_OP_PREINC || step->value->op == AST_OP_POSTINC;
-    else if (ok)
-        ok = step->kind == AST_ASSIGN && step->op == AST_OP_ADD &&
-             resolve_const(r, step->value, "the step of a loop", 1, 1 << 20, &by);
-    if (!ok || !changes(step, init->name) || has_return(s->body)) {
-        resolve_unsupported(r, s->loc,
-                            "a loop of a device helper other than "
-                            "`for (int i = 0; i < N; ++i)` without a return inside");
-        return;
+    if (v.frag >= 0) {
+        if (!product_free(r, v.frag, v.slot, r->is_target, loc)) return value_none();
+        TExpr *x = ARENA_NEW(r->arena, TExpr);
+        *x = (TExpr){.kind = TX_FRAG, .type = v.type, .loc = loc, .frag = v.frag, .slot = v.slot};
+        x->at[0] = TILE_AT_REG;
+        x->at[1] = (u8)i;
+        return value_texpr(x);
     }
-    if (!resolve_const(r, init->value, "the start of a loop", -(1 << 20), 1 << 20, &lo) ||
-        !resolve_const(r, cond->list.at[1], "the end of a loop", -(1 << 20), 1 << 20, &hi))
-        return;
-    hi += cond->op == AST_OP_LE;
-    if (hi > lo && (hi - lo + by - 1) / by > CALL_MAX_TRIPS) {
-        resolve_unsupported(r, s->loc, "a loop of a device helper with more than %d rounds",
-                            CALL_MAX_TRIPS);
-        return;
+    if (v.ncount == 2) {
+        v.part = (int)i * v.count[1];
+        v.count[0] = v.count[1];
+        v.ncount = 1;
+        return v;
     }
-    int errors = diag_errors(r->diag);
-    for (i64 i = lo; i < hi && diag_errors(r->diag) == errors; i += by) {
-        int mark = scope_push(r);
-        scope_add(r, init->name, init->loc, value_index(r, expr_const(r->x, i), DT_S32));
-        block_then(r, c, s->body, NULL, 0, false);
-        scope_pop(r, mark);
-    }
+    return resolve_scalar_read(r, v.buffer + (int)i, loc);
 }
 
-static void statements(Resolve *r, Inline *c, const AstNode *const *at, int n, bool only_path)
+// Which one: a constant, since registers have no addresses.
+static bool register_index(Resolve *r, const Value *v, const AstNode *index, Loc loc, i64 *i)
 {
+    *i = 0;
+    i64 end = v->frag >= 0 ? FRAG_MAX_REGS : v->part + v->count[0];
+    if (index) {
+        const Expr *x = resolve_index(r, index, "the index of a register array");
+        if (!x) return false;
+        if (!expr_is_const(x, i)) {
+            resolve_error(r, loc, "run over it with a for loop between constants",
+                          "the index of a register array must be a constant, found %s",
+                          resolve_text(r, x));
+            return false;
+        }
+    }
+    *i += v->part;
+    if (*i >= 0 && *i < end) return true;
+    resolve_error(r, loc, NULL, "the index is %lld; the register array has %lld elements",
+                  (long long)*i, (long long)end);
+    return false;
+}
+
+// The element `by` places behind the view's origin, as memory counts: along the last dimension, and
+// from row to row where it does not stay inside one.
+static Value memory_element(Resolve *r, const Value *v, const Expr *by, Loc loc)
+{
+    const TileBuffer *b = &r->k->buffers.at[v->view.buffer];
+    TileView *one = ARENA_NEW(r->arena, TileView);
+    *one = v->view;
+    const Expr *carry = by;
+    for (int d = b->rank - 1; d >= 0; d--) {
+        const Expr *c = expr_add(r->x, v->view.origin[d], carry);
+        i64 lo, hi, extent;
+        bool inside = d == 0 || (expr_range(r->x, c, &lo, &hi) && lo >= 0 &&
+                                 expr_is_const(b->dim[d], &extent) && hi < extent);
+        one->origin[d] = inside ? c : expr_bin(r->x, EX_MOD, c, b->dim[d]);
+        carry = inside ? expr_const(r->x, 0) : expr_bin(r->x, EX_DIV, c, b->dim[d]);
+        one->extent[d] = expr_const(r->x, 1);
+        one->limit[d] = b->dim[d];
+    }
+    one->rank = 0;
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_ELEM, .type = v->type, .loc = loc, .view = one};
+    if (!r->is_target) {
+        resolve_pending(r, one, loc);
+        view_used(r, one, false, loc);
+    }
+    return value_texpr(x);
+}
+
+Value call_element(Resolve *r, Value v, const AstNode *index, Loc loc)
+{
+    if (v.readonly && r->is_target) {
+        resolve_error(r, loc, NULL, "an element of a const array is assigned to");
+        return value_none();
+    }
+    bool target = r->is_target;
+    r->is_target = false; // the index is read
+    i64 i;
+    const Expr *by = NULL;
+    bool ok = v.kind == VAL_REGS ? register_index(r, &v, index, loc, &i) : true;
+    if (ok && v.kind == VAL_POINTER) {
+        by = index ? resolve_index(r, index, "the index of a pointer") : expr_const(r->x, 0);
+        ok = by != NULL;
+    }
+    r->is_target = target;
+    if (!ok) return value_none();
+    if (v.kind == VAL_REGS) return register_element(r, v, i, loc);
+    return memory_element(r, &v, expr_add(r->x, v.index, by), loc);
+}
+
+// The array and the index of x[i] or *x; false when it is none.
+static bool element_parts(Resolve *r, const AstNode *e, Value *v, const AstNode **index)
+{
+    bool deref = e->kind == AST_UNARY && e->op == AST_OP_DEREF;
+    if (!deref && (e->kind != AST_INDEX || e->list.n != 1)) return false;
+    *v = resolve_expr(r, e->value);
+    *index = deref ? NULL : e->list.at[0];
+    return v->kind == VAL_REGS || v->kind == VAL_POINTER;
+}
+
+int call_register(Resolve *r, const AstNode *e)
+{
+    Value v;
+    const AstNode *index;
+    i64 i;
+    if (!r->call || !element_parts(r, e, &v, &index) || v.kind != VAL_REGS || v.frag >= 0 ||
+        v.ncount != 1 || v.readonly || !register_index(r, &v, index, e->loc, &i))
+        return -1;
+    return v.buffer + (int)i;
+}
+
+Value call_pointer_add(Resolve *r, Value v, Value by, bool minus, Loc loc)
+{
+    const Expr *n = value_to_index(r, by, loc, "what is added to a pointer");
+    if (!n) return value_none();
+    if (minus) n = expr_sub(r->x, expr_const(r->x, 0), n);
+    i64 k;
+    if (v.kind == VAL_POINTER) {
+        v.index = expr_add(r->x, v.index, n);
+        return v;
+    }
+    if (!expr_is_const(n, &k) || k + v.part < 0 || k + v.part >= FRAG_MAX_REGS) {
+        resolve_error(r, loc, NULL, "a register array can only be moved by a constant inside it");
+        return value_none();
+    }
+    v.part += (int)k;
+    if (v.frag < 0 && v.ncount == 1) v.count[0] -= (int)k;
+    return v;
+}
+
+Value call_address(Resolve *r, const AstNode *e)
+{
+    Value v;
+    const AstNode *index;
+    if (r->call && element_parts(r, e->value, &v, &index)) {
+        if (!index) return v;
+        return call_pointer_add(r, v, resolve_expr(r, index), false, e->loc);
+    }
+    resolve_unsupported(r, e->loc, "the address of something that is no array element");
+    return value_none();
+}
+
+static void fill_array(Resolve *r, const AstNode *init, const Value *v)
+{
+    const AstNode *const *at = (const AstNode *const *)init->list.at;
+    int n = array_length(v);
+    if (init->kind != AST_TUPLE || v->ncount != 1 || init->list.n > n) {
+        resolve_error(r, init->loc, NULL, "an array of %d elements cannot be initialised so", n);
+        return;
+    }
     for (int i = 0; i < n; i++) {
-        const AstNode *s = at[i];
-        if (++*c->statements > CALL_MAX_STATEMENTS) {
-            if (*c->statements == CALL_MAX_STATEMENTS + 1)
-                resolve_unsupported(r, s->loc, "device helpers of more than %d statements, inlined",
-                                    CALL_MAX_STATEMENTS);
-            return;
-        }
-        if (s->kind == AST_RETURN) {
-            returned(r, c, s, only_path);
-            return;
-        }
-        if (has_return(s)) {
-            if (s->kind == AST_IF)
-                branch_then(r, c, s, at + i + 1, n - i - 1, only_path);
-            else if (s->kind == AST_BLOCK)
-                block_then(r, c, s, at + i + 1, n - i - 1, only_path);
-            else
-                resolve_unsupported(r, s->loc, "a return inside a loop of a device helper");
-            return;
-        }
-        if (s->kind == AST_FOR)
-            counted_loop(r, c, s);
-        else if (s->kind == AST_BLOCK)
-            block_then(r, c, s, NULL, 0, false);
-        else
-            resolve_stmt(r, s);
+        Value x = i < init->list.n ? resolve_expr(r, at[i])
+                                   : value_index(r, expr_const(r->x, 0), DT_S32);
+        x = resolve_convert(r, x, v->type, init->loc);
+        if (x.kind == VAL_NONE) return;
+        resolve_set(r, v->buffer + i, value_tree(r, &x, init->loc), init->loc);
     }
+}
+
+void call_array_decl(Resolve *r, const AstNode *s)
+{
+    Value v = {.kind = VAL_REGS, .frag = -1, .ncount = s->list.n};
+    i32 type = call_dtype(r, s->type);
+    scope_add(r, s->name, s->loc, value_none());
+    if (!s->list.n) { // T *p = q
+        Value q = s->value ? resolve_expr(r, s->value) : value_none();
+        if (q.kind == VAL_REGS || q.kind == VAL_POINTER)
+            scope_find(r, s->name)->value = q;
+        else if (q.kind != VAL_NONE || !s->value)
+            resolve_error(r, s->loc, NULL, "'%s' needs an array or pointer to point to", s->name);
+        return;
+    }
+    if (type < 0 || type == DT_F64 || s->list.n > 2) {
+        resolve_unsupported(r, s->loc, "arrays of '%s' with %d dimensions", s->type->name,
+                            s->list.n);
+        return;
+    }
+    i64 total = 1;
+    for (int i = 0; i < s->list.n; i++) {
+        i64 n;
+        if (!resolve_const(r, s->list.at[i], "the length of an array", 1, CALL_MAX_ARRAY / total,
+                           &n))
+            return;
+        v.count[i] = (int)n;
+        total *= n;
+    }
+    v.type = (DType)type;
+    for (int i = 0; i < total; i++) {
+        int id = resolve_new_scalar(r, s->name, v.type, s->loc);
+        map_put(r->mutables, r->k->scalars.at[id].name, r);
+        if (i == 0) v.buffer = id;
+    }
+    if (s->value) fill_array(r, s->value, &v);
+    scope_find(r, s->name)->value = v;
 }
 
 // ---- arguments ---------------------------------------------------------------------------------
 
-// T &x: the caller's variable under another name.
-static bool bind_reference(Resolve *r, const AstNode *p, const AstNode *arg, const Symbol *s)
+typedef struct { // of one call, evaluated once
+    Value value[CALL_MAX_PARAMS];
+    int copy[CALL_MAX_PARAMS]; // scalar that stands for an element taken by reference, or -1
+} Arguments;
+
+static bool is_array(const Value *v)
 {
-    if (!s || !s->mutable) {
+    return v->kind == VAL_REGS || v->kind == VAL_POINTER || v->kind == VAL_VIEW ||
+           (v->kind == VAL_FRAG && v->slot >= 0);
+}
+
+static bool is_reference(const AstNode *p)
+{
+    return p->flags & AST_F_REF && !(p->flags & (AST_F_CONST | AST_F_POINTER));
+}
+
+// T *x: the registers of a fragment, or memory from the tile's first element on.
+static bool bind_array(Resolve *r, const AstNode *p, Value v, i32 type, Loc loc)
+{
+    if (!is_array(&v)) {
+        resolve_error(r, loc, NULL,
+                      "the parameter '%s' is a pointer; it needs a fragment or a tile, found %s",
+                      p->name, value_describe(r, &v));
+        return false;
+    }
+    if ((i32)v.type != type) {
+        resolve_error(r, loc, NULL, "the parameter '%s' points to %s, the argument holds %s",
+                      p->name, type >= 0 ? dtype_name[type] : p->type->name, dtype_name[v.type]);
+        return false;
+    }
+    if (v.kind == VAL_FRAG) v = (Value){.kind = VAL_REGS, .type = v.type, .frag = v.frag,
+                                        .slot = v.slot, .ncount = 1};
+    if (v.kind == VAL_VIEW) {
+        v.kind = VAL_POINTER;
+        v.index = expr_const(r->x, 0);
+    }
+    v.readonly = v.readonly || p->flags & AST_F_CONST;
+    return scope_add(r, p->name, p->loc, v) != NULL;
+}
+
+// T &x: the caller's variable under another name; an element lives in a scalar meanwhile.
+static bool bind_reference(Resolve *r, const AstNode *p, const AstNode *arg, const Symbol *s,
+                           int copy, i32 type)
+{
+    int scalar = copy >= 0 ? copy : s && s->mutable ? s->scalar : -1;
+    if (scalar < 0) {
         resolve_error(r, arg->loc, "declare it `mutable`",
                       "the parameter '%s' is a reference; it needs a mutable variable", p->name);
         return false;
     }
-    if ((i32)r->k->scalars.at[s->scalar].type != p->type->dtype) {
+    if ((i32)r->k->scalars.at[scalar].type != type) {
         resolve_error(r, arg->loc, NULL,
                       "the parameter '%s' is a reference to %s, the variable is %s", p->name,
-                      p->type->name, dtype_name[r->k->scalars.at[s->scalar].type]);
+                      p->type->name, dtype_name[r->k->scalars.at[scalar].type]);
         return false;
     }
-    Symbol *inner = scope_add(r, p->name, p->loc, s->value);
+    Symbol *inner = scope_add(r, p->name, p->loc, resolve_scalar_read(r, scalar, arg->loc));
     if (!inner) return false;
     inner->mutable = true;
-    inner->scalar = s->scalar;
+    inner->scalar = scalar;
     return true;
 }
 
-static bool bind_value(Resolve *r, const AstNode *fn, const AstNode *p, Value v, Loc loc)
+static bool bind_value(Resolve *r, const AstNode *fn, const AstNode *p, Value v, i32 type, Loc loc)
 {
-    v = resolve_convert(r, v, (DType)p->type->dtype, loc);
+    v = resolve_convert(r, v, (DType)type, loc);
     if (v.kind == VAL_NONE) return false;
-    if (!changes(fn->body, p->name)) {
+    if (!call_changes(fn->body, p->name)) {
         resolve_define(r, p, p->name, v);
         return true;
     }
-    int id = resolve_new_scalar(r, p->name, (DType)p->type->dtype, loc);
+    int id = resolve_new_scalar(r, p->name, (DType)type, loc);
     map_put(r->mutables, r->k->scalars.at[id].name, r);
     resolve_set(r, id, value_tree(r, &v, loc), loc);
     Symbol *s = scope_add(r, p->name, p->loc, resolve_scalar_read(r, id, loc));
@@ -254,6 +407,115 @@ static bool bind_value(Resolve *r, const AstNode *fn, const AstNode *p, Value v,
     s->mutable = true;
     s->scalar = id;
     return true;
+}
+
+static void evaluate(Resolve *r, const AstNode *e, Arguments *a)
+{
+    for (int i = 0; i < e->list.n && i < CALL_MAX_PARAMS; i++) {
+        a->value[i] = resolve_expr(r, e->list.at[i]);
+        a->copy[i] = -1;
+    }
+}
+
+// An element that is taken by reference: its value goes to a scalar before the call ...
+static void copy_in(Resolve *r, const AstNode *arg, Arguments *a, int i)
+{
+    int reg = call_register(r, arg);
+    if (reg >= 0) {
+        a->copy[i] = reg;
+        return;
+    }
+    bool element = arg->kind == AST_AT || arg->kind == AST_INDEX ||
+                   (arg->kind == AST_UNARY && arg->op == AST_OP_DEREF);
+    if (!element || a->value[i].kind != VAL_SCALAR) return;
+    a->copy[i] = resolve_new_scalar(r, "element", a->value[i].type, arg->loc);
+    map_put(r->mutables, r->k->scalars.at[a->copy[i]].name, r);
+    resolve_set(r, a->copy[i], value_tree(r, &a->value[i], arg->loc), arg->loc);
+}
+
+// ... and back behind it.
+static void copy_out(Resolve *r, const AstNode *arg, int scalar)
+{
+    if (call_register(r, arg) == scalar) return;
+    AstNode name = {.kind = AST_NAME, .loc = arg->loc,
+                    .name = intern(r->m->names, "value behind the call")};
+    AstNode set = {.kind = AST_ASSIGN, .op = AST_OP_ASSIGN, .loc = arg->loc,
+                   .target = (AstNode *)(uintptr_t)arg, .value = &name};
+    int mark = scope_push(r);
+    scope_add(r, name.name, arg->loc, resolve_scalar_read(r, scalar, arg->loc));
+    resolve_stmt(r, &set);
+    scope_pop(r, mark);
+}
+
+// ---- which helper ------------------------------------------------------------------------------
+
+// The type that a parameter has in this call, -1: none.
+static i32 param_type(const AstNode *p, const Map *types)
+{
+    if (!p->type) return -1;
+    if (p->type->dtype >= 0) return p->type->dtype;
+    return (i32)(intptr_t)map_get(types, p->type->name) - 1;
+}
+
+// Type parameters from the template arguments, then from the call's arguments.
+static Map *deduce(Resolve *r, const AstNode *e, const AstNode *fn, const Arguments *a)
+{
+    Map *types = map_new(r->arena);
+    for (int i = 0; i < fn->list2.n && i < e->list2.n; i++) {
+        const AstNode *p = fn->list2.at[i], *given = e->list2.at[i];
+        if (!p->type && given->kind == AST_TYPE)
+            map_put(types, p->name, (void *)(intptr_t)(call_dtype(r, given) + 1));
+    }
+    for (int i = 0; i < fn->list.n && i < e->list.n && i < CALL_MAX_PARAMS; i++) {
+        const AstNode *p = fn->list.at[i];
+        const Value *v = &a->value[i];
+        if (!p->type || p->type->dtype >= 0 || map_get(types, p->type->name)) continue;
+        for (int k = 0; k < fn->list2.n; k++)
+            if (!fn->list2.at[k]->type && fn->list2.at[k]->name == p->type->name &&
+                (v->kind == VAL_SCALAR || is_array(v)))
+                map_put(types, p->type->name, (void *)(intptr_t)((int)v->type + 1));
+    }
+    return types;
+}
+
+// How well a helper fits the arguments: -1 not at all, else more is better.
+static int fit(Resolve *r, const AstNode *e, const AstNode *fn, const Arguments *a)
+{
+    if (fn->list.n != e->list.n || e->list2.n > fn->list2.n) return -1;
+    Map *types = deduce(r, e, fn, a);
+    int points = fn->list2.n ? 0 : 1; // a plain function is preferred to a template
+    for (int i = 0; i < fn->list.n && i < CALL_MAX_PARAMS; i++) {
+        const AstNode *p = fn->list.at[i];
+        const Value *v = &a->value[i];
+        i32 type = param_type(p, types);
+        if (type < 0) return -1;
+        if (((p->flags & AST_F_POINTER) != 0) != is_array(v)) return -1;
+        if ((i32)v->type == type) points += 4;
+        else if (p->flags & AST_F_POINTER) return -1;
+        else if (dtype_is_float(v->type) == dtype_is_float((DType)type)) points += 2;
+    }
+    return points;
+}
+
+static const char *last_name(const char *name)
+{
+    const char *colon = strrchr(name, ':');
+    return colon ? colon + 1 : name;
+}
+
+// The part with that name that fits best; the first one when none fits.
+static const AstPart *find_helper(Resolve *r, const AstNode *e, const Arguments *a)
+{
+    const AstPart *best = NULL;
+    int points = -2;
+    for (int i = 0; r->file && i < r->file->nparts; i++) {
+        const AstPart *part = &r->file->parts[i];
+        if (part->kind != PART_DEVICE || !part->name || strcmp(part->name, last_name(e->name)))
+            continue;
+        int now = part->fn ? fit(r, e, part->fn, a) : -1;
+        if (now > points || (now == points && !best->fn)) best = part, points = now;
+    }
+    return best;
 }
 
 static bool check_helper(Resolve *r, const AstNode *e, const AstPart *part)
@@ -269,22 +531,15 @@ static bool check_helper(Resolve *r, const AstNode *e, const AstPart *part)
         return false;
     }
     const AstNode *fn = part->fn;
-    if (fn->list2.n || e->list2.n) {
-        resolve_unsupported(r, e->loc, "templates of device functions");
-        return false;
-    }
-    if (e->list.n != fn->list.n) {
+    if (e->list.n != fn->list.n || e->list.n > CALL_MAX_PARAMS) {
         resolve_error(r, e->loc, NULL, "'%s' takes %d argument%s, found %d", e->name, fn->list.n,
                       fn->list.n == 1 ? "" : "s", e->list.n);
         return false;
     }
     for (int i = 0; i < fn->list.n; i++) {
-        const AstNode *p = fn->list.at[i];
-        if (p->flags & AST_F_POINTER || !p->type || p->type->dtype < 0 || !p->name) {
-            resolve_unsupported(r, e->list.at[i]->loc,
-                                "parameters of device functions that are no scalars");
-            return false;
-        }
+        if (fn->list.at[i]->type && fn->list.at[i]->name) continue;
+        resolve_unsupported(r, e->list.at[i]->loc, "a parameter without a name");
+        return false;
     }
     if (r->call_depth >= CALL_MAX_DEPTH) {
         resolve_error(r, e->loc, NULL,
@@ -295,22 +550,98 @@ static bool check_helper(Resolve *r, const AstNode *e, const AstPart *part)
     return true;
 }
 
-// The arguments are the caller's business, the names that they get the helper's.
-static bool bind_arguments(Resolve *r, const AstNode *e, const AstNode *fn, Map *caller,
-                           Map *callee)
+// ---- the call ----------------------------------------------------------------------------------
+
+// Template parameters that are values become names; each must be given.
+static bool bind_template(Resolve *r, const AstNode *e, const AstNode *fn, Map *caller, Map *callee)
 {
-    bool ok = true;
+    for (int i = 0; i < fn->list2.n; i++) {
+        const AstNode *p = fn->list2.at[i];
+        if (!p->type) continue;
+        if (i >= e->list2.n || e->list2.at[i]->kind == AST_TYPE) {
+            resolve_error(r, e->loc, "write `call f<4>(..)`",
+                          "the template parameter '%s' of '%s' has no value", p->name, e->name);
+            return false;
+        }
+        Value v = resolve_expr(r, e->list2.at[i]);
+        i64 n;
+        if (v.kind == VAL_NONE) return false;
+        if (v.kind != VAL_SCALAR || !v.index || !expr_is_const(v.index, &n)) {
+            resolve_error(r, e->list2.at[i]->loc, NULL, "a template argument must be a constant");
+            return false;
+        }
+        v.type = p->type->dtype >= 0 ? (DType)p->type->dtype : DT_S32;
+        r->names = callee;
+        resolve_define(r, p, p->name, v);
+        r->names = caller;
+    }
+    return true;
+}
+
+// The arguments are the caller's business, the names that they get the helper's.
+static bool bind_arguments(Resolve *r, const AstNode *e, const AstNode *fn, Arguments *a,
+                           const Map *types, Map *callee)
+{
+    Map *caller = r->names;
+    bool ok = bind_template(r, e, fn, caller, callee);
     for (int i = 0; i < fn->list.n && ok; i++) {
         const AstNode *p = fn->list.at[i], *arg = e->list.at[i];
         const Symbol *s = arg->kind == AST_NAME ? scope_find(r, arg->name) : NULL;
-        bool reference = p->flags & AST_F_REF && !(p->flags & AST_F_CONST);
-        Value v = reference && s ? s->value : resolve_expr(r, arg);
+        i32 type = param_type(p, types);
+        if (a->value[i].kind == VAL_NONE) return false;
+        if (type < 0) {
+            resolve_unsupported(r, arg->loc, "a parameter of type '%s'", p->type->name);
+            return false;
+        }
+        if (is_reference(p)) copy_in(r, arg, a, i);
         r->names = callee;
-        ok = v.kind != VAL_NONE &&
-             (reference ? bind_reference(r, p, arg, s) : bind_value(r, fn, p, v, arg->loc));
+        ok = p->flags & AST_F_POINTER ? bind_array(r, p, a->value[i], type, arg->loc)
+             : is_reference(p)        ? bind_reference(r, p, arg, s, a->copy[i], type)
+                                      : bind_value(r, fn, p, a->value[i], type, arg->loc);
         r->names = caller;
     }
     return ok;
+}
+
+// The type of the result: -1 for void. False: it is none that values have.
+static bool result_type(Resolve *r, const AstNode *e, const AstNode *fn, const Map *types, i32 *out)
+{
+    *out = fn->type ? fn->type->dtype : -1;
+    if (*out >= 0 || !fn->type || !fn->type->name || !strcmp(fn->type->name, "void")) return true;
+    *out = (i32)(intptr_t)map_get(types, fn->type->name) - 1;
+    if (*out >= 0) return true;
+    resolve_unsupported(r, e->loc, "device functions that return '%s'", fn->type->name);
+    return false;
+}
+
+// A scalar that is 0 here and 1 once a return has left a loop.
+static int return_flag(Resolve *r, Loc loc)
+{
+    int flag = resolve_new_scalar(r, "returned", DT_S32, loc);
+    map_put(r->mutables, r->k->scalars.at[flag].name, r);
+    Value zero = value_index(r, expr_const(r->x, 0), DT_S32);
+    resolve_set(r, flag, value_tree(r, &zero, loc), loc);
+    return flag;
+}
+
+// The body in the place of the call. What surrounds the call is no part of it.
+static void inline_body(Resolve *r, InlineCall *c)
+{
+    const AstNode *helper = r->helper;
+    InlineCall *call = r->call;
+    LoopPath *loop = r->loop;
+    bool tail = r->tail;
+    r->loop = NULL;
+    r->tail = false;
+    r->helper = c->fn;
+    r->call = c;
+    c->block = r->at;
+    if (returns_in_loop(c->fn->body)) c->flag = return_flag(r, c->fn->loc);
+    resolve_block(r, c->fn->body);
+    r->call = call;
+    r->helper = helper;
+    r->loop = loop;
+    r->tail = tail;
 }
 
 // call f(args); as a statement its value is dropped, and it need not have one.
@@ -320,45 +651,33 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
         resolve_error(r, e->loc, NULL, "a device function can only be called inside `parallel`");
         return value_none();
     }
-    const AstPart *part = find_helper(r, e->name);
+    Arguments a;
+    evaluate(r, e, &a);
+    const AstPart *part = find_helper(r, e, &a);
     if (!check_helper(r, e, part)) return value_none();
     const AstNode *fn = part->fn;
-    bool returns = fn->type && fn->type->dtype >= 0;
-    if (fn->type && !returns && fn->type->name && strcmp(fn->type->name, "void")) {
-        resolve_unsupported(r, e->loc, "device functions that return '%s'", fn->type->name);
-        return value_none();
-    }
-    if (as_value && !returns) {
+    InlineCall c = {.fn = fn, .scalar = -1, .flag = -1, .value = value_none()};
+    c.types = deduce(r, e, fn, &a);
+    i32 type;
+    if (!result_type(r, e, fn, c.types, &type)) return value_none();
+    c.returns = type >= 0;
+    c.type = c.returns ? (DType)type : DT_S32;
+    if (as_value && !c.returns) {
         resolve_error(r, e->loc, NULL, "'%s' returns no value", e->name);
         return value_none();
     }
-    Map *caller = r->names, *callee = map_new(r->arena);
-    Inline c = {.fn = fn,
-                .returns = returns,
-                .type = returns ? (DType)fn->type->dtype : DT_S32,
-                .scalar = -1,
-                .value = value_none(),
-                .statements = &r->call_statements};
-    const AstNode *outer = r->helper;
-    LoopPath *loop = r->loop;
-    bool tail = r->tail;
-    r->loop = NULL;
-    r->tail = false;
     if (!r->call_depth++) r->call_statements = 0;
+    Map *caller = r->names, *callee = map_new(r->arena);
     int mark = scope_push(r), errors = diag_errors(r->diag);
-    if (bind_arguments(r, e, fn, caller, callee)) {
-        r->names = callee;
-        r->helper = fn;
-        block_then(r, &c, fn->body, NULL, 0, true);
-        r->helper = outer;
-    }
+    bool bound = bind_arguments(r, e, fn, &a, c.types, callee);
     r->names = callee;
+    if (bound) inline_body(r, &c);
     scope_pop(r, mark);
     r->names = caller;
+    for (int i = 0; bound && i < fn->list.n; i++)
+        if (a.copy[i] >= 0) copy_out(r, e->list.at[i], a.copy[i]);
     r->call_depth--;
-    r->loop = loop;
-    r->tail = tail;
-    if (!returns || diag_errors(r->diag) != errors) return value_none();
+    if (!c.returns || diag_errors(r->diag) != errors) return value_none();
     if (!always_returns(fn->body)) {
         resolve_error(r, fn->loc, NULL, "'%s' can end without a return", fn->name);
         return value_none();

@@ -53,6 +53,8 @@ const char *value_describe(Resolve *r, const Value *v)
     case VAL_ARRAY: return "an array of buffers without an index";
     case VAL_FRAG: return v->slot < 0 ? "an array of fragments without an index" : "a fragment";
     case VAL_EVENT: return "an event";
+    case VAL_REGS: return "an array of registers";
+    case VAL_POINTER: return "a pointer";
     case VAL_OTHER: return v->what;
     default: return "nothing";
     }
@@ -275,13 +277,19 @@ bool resolve_const(Resolve *r, const AstNode *e, const char *what, i64 lo, i64 h
     return false;
 }
 
+// In a helper, C's truth: numbers are conditions.
+static Value c_truth(Resolve *r, Value v, Loc loc)
+{
+    if (!r->helper || v.kind != VAL_SCALAR || v.type == DT_BOOL) return v;
+    return math_binary(r, AST_OP_NE, v, value_index(r, expr_const(r->x, 0), DT_S32), loc);
+}
+
 const TExpr *resolve_condition(Resolve *r, const AstNode *e, const Expr **index)
 {
     if (index) *index = NULL;
     Value v = resolve_expr(r, e);
     if (v.kind == VAL_NONE) return NULL;
-    if (r->helper && value_is_integer(&v)) // C's truth
-        v = math_binary(r, AST_OP_NE, v, value_index(r, expr_const(r->x, 0), DT_S32), e->loc);
+    v = c_truth(r, v, e->loc);
     if (v.kind != VAL_SCALAR || v.type != DT_BOOL) {
         resolve_error(r, e->loc, "compare it: `x != 0`", "a condition must be a bool, found %s",
                       value_describe(r, &v));
@@ -338,13 +346,19 @@ static Value scalar_value(Resolve *r, int scalar, Loc loc)
 static Value resolve_logic(Resolve *r, const AstNode *e)
 {
     AstOp op = (AstOp)e->op;
-    Value a = resolve_expr(r, e->list.at[0]);
+    Value a = c_truth(r, resolve_expr(r, e->list.at[0]), e->loc);
     i64 n;
     if (a.kind == VAL_SCALAR && a.index && expr_is_const(a.index, &n) && a.type == DT_BOOL &&
         (n != 0) == (op == AST_OP_LOR))
         return a;
     TileBlock rest = {0};
     Value b = resolve_into(r, e->list.at[1], &rest);
+    if (r->helper) {
+        TileBlock *saved = r->at;
+        r->at = saved ? &rest : NULL;
+        b = c_truth(r, b, e->loc);
+        r->at = saved;
+    }
     Value v = math_binary(r, op, a, b, e->loc);
     if (v.kind == VAL_NONE || (!rest.n && !reads_memory(b.x))) return v;
     int s = resolve_new_scalar(r, "t", DT_BOOL, e->loc);
@@ -361,7 +375,7 @@ static Value resolve_logic(Resolve *r, const AstNode *e)
 // `c ? a : b`: only the chosen side reads memory.
 static Value resolve_choice(Resolve *r, const AstNode *e)
 {
-    Value c = resolve_expr(r, e->cond);
+    Value c = c_truth(r, resolve_expr(r, e->cond), e->loc);
     i64 n;
     if (c.kind == VAL_SCALAR && c.type == DT_BOOL && c.index && expr_is_const(c.index, &n))
         return resolve_expr(r, n ? e->value : e->alt);
@@ -460,7 +474,17 @@ static Value resolve_unary(Resolve *r, const AstNode *e)
         resolve_unsupported(r, e->loc, "'%s' inside an expression", ast_op_text(e->op));
         return value_none();
     }
-    return math_unary(r, (AstOp)e->op, resolve_expr(r, e->value), e->loc);
+    if (e->op == AST_OP_ADDRESS) return call_address(r, e);
+    if (e->op == AST_OP_DEREF) {
+        Value v = resolve_expr(r, e->value);
+        if (v.kind == VAL_REGS || v.kind == VAL_POINTER) return call_element(r, v, NULL, e->loc);
+        if (v.kind != VAL_NONE)
+            resolve_error(r, e->loc, NULL, "'*' needs a pointer, found %s", value_describe(r, &v));
+        return value_none();
+    }
+    Value v = resolve_expr(r, e->value);
+    if (e->op == AST_OP_NOT) v = c_truth(r, v, e->loc);
+    return math_unary(r, (AstOp)e->op, v, e->loc);
 }
 
 // |x|: bytes of a type, or elements of a shape or tile.
@@ -573,7 +597,7 @@ static Value resolve_bitcast(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
     if (v.kind == VAL_NONE || !e->type) return value_none();
-    int to = e->type->dtype;
+    int to = call_dtype(r, e->type);
     if (v.kind != VAL_SCALAR || to < 0) {
         resolve_error(r, e->loc, NULL, "`__bitcast` needs a number and a number type, found %s",
                       v.kind != VAL_SCALAR ? value_describe(r, &v) : e->type->name);
@@ -602,11 +626,12 @@ static Value resolve_to(Resolve *r, const AstNode *e)
         resolve_unsupported(r, e->loc, "`__to` a C type");
         return value_none();
     }
-    if (e->type->dtype < 0) {
+    i32 to = call_dtype(r, e->type);
+    if (to < 0) {
         resolve_unsupported(r, e->loc, "conversion to '%s'", e->type->name);
         return value_none();
     }
-    return resolve_cast(r, v, (DType)e->type->dtype, e->loc);
+    return resolve_cast(r, v, (DType)to, e->loc);
 }
 
 static Value resolve_float(Resolve *r, const AstNode *e, DType t, double value)
@@ -641,6 +666,9 @@ Value resolve_expr(Resolve *r, const AstNode *e)
         if (e->op == AST_OP_LAND || e->op == AST_OP_LOR) return resolve_logic(r, e);
         Value a = resolve_expr(r, e->list.at[0]);
         Value b = resolve_expr(r, e->list.at[1]);
+        bool moves = (a.kind == VAL_REGS || a.kind == VAL_POINTER) && b.kind == VAL_SCALAR &&
+                     (e->op == AST_OP_ADD || e->op == AST_OP_SUB);
+        if (moves) return call_pointer_add(r, a, b, e->op == AST_OP_SUB, e->loc);
         return math_binary(r, (AstOp)e->op, a, b, e->loc);
     }
     case AST_SELECT: return resolve_choice(r, e);

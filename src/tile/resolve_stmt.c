@@ -95,11 +95,12 @@ void resolve_define(Resolve *r, const AstNode *where, const char *name, Value v)
 
 static bool usable_type(Resolve *r, const AstNode *type, DType *out)
 {
-    if (type->dtype < 0) {
+    i32 known = call_dtype(r, type);
+    if (known < 0) {
         resolve_unsupported(r, type->loc, "variables of type '%s'", type->name);
         return false;
     }
-    *out = (DType)type->dtype;
+    *out = (DType)known;
     if (*out != DT_F64) return true;
     resolve_unsupported(r, type->loc, "variables of type f64");
     return false;
@@ -146,8 +147,12 @@ static void scalar_decl(Resolve *r, const AstNode *s)
         scope_add(r, s->name, s->loc, value_none());
         return;
     }
-    if (s->list.n || s->flags & (AST_F_POINTER | AST_F_REF)) {
-        resolve_unsupported(r, s->loc, "arrays, pointers and references in a device helper");
+    if (r->call && (s->list.n || s->flags & AST_F_POINTER)) {
+        call_array_decl(r, s);
+        return;
+    }
+    if (s->flags & AST_F_REF) {
+        resolve_unsupported(r, s->loc, "references in a device helper, but for its parameters");
         scope_add(r, s->name, s->loc, value_none());
         return;
     }
@@ -356,6 +361,7 @@ static bool assigned_value(Resolve *r, const AstNode *s, Value old, DType type, 
     if (s->op != AST_OP_ASSIGN) v = math_binary(r, (AstOp)s->op, old, v, s->loc);
     if (v.kind == VAL_NONE) return false;
     bool constant = (v.x && v.x->kind == TX_FLOAT) || (v.index && v.index->op == EX_CONST);
+    constant = constant || r->call; // C converts
     if (element && v.kind == VAL_SCALAR && v.type != type && !constant) {
         resolve_error(r, s->value->loc,
                       arena_printf(r->arena, "convert with `__to<%s>(..)`", dtype_name[type]),
@@ -394,12 +400,12 @@ static void assign_element(Resolve *r, const AstNode *s)
     o->value = value_tree(r, &v, s->loc);
 }
 
-static void assign_mutable(Resolve *r, const AstNode *s, const Symbol *sym)
+static void assign_mutable(Resolve *r, const AstNode *s, int scalar)
 {
-    DType type = r->k->scalars.at[sym->scalar].type;
+    DType type = r->k->scalars.at[scalar].type;
     Value v;
-    if (!assigned_value(r, s, sym->value, type, false, &v)) return;
-    emit_set(r, sym->scalar, &v, s->loc);
+    if (!assigned_value(r, s, resolve_scalar_read(r, scalar, s->loc), type, false, &v)) return;
+    emit_set(r, scalar, &v, s->loc);
 }
 
 // x = e: sets a mutable name, else declares x in this block.
@@ -408,7 +414,7 @@ static void assign_name(Resolve *r, const AstNode *s)
     const char *name = s->target->name;
     Symbol *sym = scope_find(r, name);
     if (sym && sym->mutable) {
-        assign_mutable(r, s, sym);
+        assign_mutable(r, s, sym->scalar);
         return;
     }
     bool silent = sym && sym->value.kind == VAL_NONE;
@@ -445,6 +451,12 @@ static void assign(Resolve *r, const AstNode *s)
         assign_name(r, s);
     } else if (t->kind == AST_AT) {
         assign_element(r, s);
+    } else if (r->call && (t->kind == AST_INDEX || t->kind == AST_UNARY)) {
+        int scalar = call_register(r, t);
+        if (scalar >= 0)
+            assign_mutable(r, s, scalar);
+        else
+            assign_element(r, s);
     } else {
         Value v = resolve_expr(r, t);
         if (v.kind != VAL_NONE)
@@ -551,8 +563,8 @@ void resolve_leave_control(Resolve *r, Control c)
 }
 
 // Opens a loop over [lo, hi) by step and gives its variable the name. Closed by restoring r->at.
-static void open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
-                      const Expr *hi, const Expr *step)
+void resolve_open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc, const Expr *lo,
+                       const Expr *hi, const Expr *step)
 {
     int level = MAX(resolve_expr_level(r, lo), resolve_expr_level(r, hi));
     resolve_enter_control(r, MAX(level, resolve_loop_level(r, at)), at->loc);
@@ -608,7 +620,7 @@ static bool open_within(Resolve *r, const AstNode *s, const AstNode *w, int end)
     for (int i = 0; i < v.n; i++) {
         const Expr *hi = resolve_freeze(r, v.item[i].index, "bound", w->loc);
         r->loop_end = i == v.n - 1 ? end : -1;
-        open_loop(r, s, w->list.at[i]->name, w->list.at[i]->loc, expr_const(r->x, 0), hi,
+        resolve_open_loop(r, s, w->list.at[i]->name, w->list.at[i]->loc, expr_const(r->x, 0), hi,
                   expr_const(r->x, 1));
         const Symbol *var = scope_find(r, w->list.at[i]->name);
         Value x = var ? var->value : value_none();
@@ -641,7 +653,7 @@ static bool open_range(Resolve *r, const AstNode *s, const AstNode *g, int end)
     const Expr *lo = resolve_freeze(r, part[0], "bound", g->loc);
     const Expr *hi = resolve_freeze(r, expr_add(r->x, sym->value.bound, part[1]), "bound", g->loc);
     r->loop_end = end;
-    open_loop(r, s, g->name, g->loc, lo, hi, part[2]);
+    resolve_open_loop(r, s, g->name, g->loc, lo, hi, part[2]);
     if (g->target) scope_add(r, g->target->name, g->target->loc, scope_find(r, g->name)->value);
     return true;
 }
@@ -701,7 +713,7 @@ enum { UNROLL_MAX = 64 };
 static bool unrolled(Resolve *r, const AstNode *s)
 {
     const AstNode *w = s->list.n == 1 ? s->list.at[0] : NULL;
-    if (!w || w->kind != AST_WITHIN || w->list.n != 1 || resolve_breaks(s->body)) return false;
+    if (!w || w->kind != AST_WITHIN || w->list.n != 1) return false;
     const char *name = w->list.at[0]->name;
     if (!indexes_fragments(r, s->body, name)) return false;
     Value v = resolve_expr(r, w->value);
@@ -709,23 +721,14 @@ static bool unrolled(Resolve *r, const AstNode *s)
     if (v.kind == VAL_LIST && v.n == 1) v = value_index(r, v.item[0].index, DT_S32);
     if (v.kind != VAL_SCALAR || !v.index || !expr_is_const(v.index, &n) || n > UNROLL_MAX)
         return false;
-    int errors = diag_errors(r->diag);
-    for (i64 i = 0; i < n && diag_errors(r->diag) == errors; i++) {
-        int mark = scope_push(r);
-        Value x = value_index(r, expr_const(r->x, i), DT_S32);
-        x.bound = v.index;
-        scope_add(r, name, w->list.at[0]->loc, x);
-        resolve_loop_body(r, s, -1);
-        scope_pop(r, mark);
-    }
+    resolve_unroll(r, s, w->list.at[0], 0, 1, n);
     return true;
 }
 
 static void foreach_statement(Resolve *r, const AstNode *s)
 {
-    if (!r->at || r->in_apply) {
-        resolve_unsupported(r, s->loc,
-                            r->at ? "foreach inside apply" : "foreach outside `parallel`");
+    if (!r->at) {
+        resolve_unsupported(r, s->loc, "foreach outside `parallel`");
         return;
     }
     if (r->loop_depth >= RESOLVE_MAX_LOOPS) {
@@ -747,7 +750,7 @@ static void foreach_statement(Resolve *r, const AstNode *s)
         ok = item->kind == AST_WITHIN ? open_within(r, s, item, last)
                                       : item->kind == AST_RANGE && open_range(r, s, item, last);
     }
-    if (ok) resolve_loop_body(r, s, end);
+    if (ok) resolve_loop_body(r, s, end, false);
     r->loop_depth--;
     scope_pop(r, mark);
     r->at = saved;
@@ -1006,6 +1009,7 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_PARALLEL: resolve_parallel(r, s); break;
     case AST_WITH: with_statement(r, s); break;
     case AST_FOREACH: foreach_statement(r, s); break;
+    case AST_FOR: resolve_for(r, s); break;
     case AST_IF: resolve_branch_then(r, s, NULL, 0, false); break;
     case AST_BREAK:
     case AST_CONTINUE:

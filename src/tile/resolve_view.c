@@ -342,6 +342,8 @@ Value resolve_index_of(Resolve *r, const AstNode *e)
         return value_none();
     }
     if (v.kind == VAL_ARRAY) return index_array(r, e, v);
+    if (v.kind == VAL_REGS || v.kind == VAL_POINTER)
+        return call_element(r, v, e->list.at[0], e->loc);
     if (v.kind == VAL_FRAG && v.slot < 0) {
         i64 i;
         if (!resolve_const(r, e->list.at[0], "the index of a fragment array", 0, v.count[0] - 1,

@@ -17,6 +17,8 @@
 #include "ops.h"
 
 enum { TILE_MAX_RANK = 6 };
+// In place of an apply variable: the element is the thread's own at[1], in the order of registers.
+enum { TILE_AT_REG = 255 };
 
 // Levels of parallelism, outer to inner, with their threads: block (all), warpgroup 128, warp 32.
 typedef enum { LEVEL_BLOCK, LEVEL_GROUP4, LEVEL_WARP, LEVEL_THREAD, LEVEL_COUNT } TileLevel;
@@ -81,7 +83,8 @@ typedef enum {
     TX_FLOAT,   // fvalue, of `type` (a float type)
     TX_INDEX,   // index: integer expression, type s32 (or s64, u32 ...)
     TX_SCALAR,  // scalar: index into TileKernel.scalars (integer scalars may also be TX_INDEX "%n")
-    TX_FRAG,    // frag.at(...): frag, slot, at[0..rank): which apply variable indexes it (0 or 1)
+    TX_FRAG,    // frag.at(...): frag, slot, at[0..rank): which apply variable indexes it (0 or 1),
+                // or TILE_AT_REG and a number
     TX_ELEM,    // memory element: view (a single element: all extents 1), type = element type
     TX_MATH,    // math on a, b, c; comparison operands may be any type, result bool
     TX_CAST,    // value of a converted to type; round to nearest even, to integers toward zero
