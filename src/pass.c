@@ -4,6 +4,7 @@
 #include "emit/cuda.h"
 #include "emit/ptx.h"
 #include "lower/lower.h"
+#include "thread/rename.h"
 #include "tile/from_ast.h"
 #include "tile/passes.h"
 
@@ -82,6 +83,12 @@ static bool run_lower(Compilation *c)
     return true;
 }
 
+static bool run_rename(Compilation *c)
+{
+    thread_rename(c->thread, c->diag);
+    return true;
+}
+
 static bool run_emit(Compilation *c) { return ptx_print(c->thread, c->plan, c->diag, &c->ptx); }
 
 // The printer gets the file's texts, not its tree: back ends see the thread IR only.
@@ -118,8 +125,10 @@ const Pass pass_table[] = {
      "copies start before the arithmetic in front of them, which hides their latency"},
     {"lower", FORM_THREAD, run_lower, {"layouts", "fuse", "early"},
      "machine operations, barriers, addresses, and the steps of the launch plan; needs layouts"},
-    {"emit", FORM_PTX, run_emit, {"lower"}, "PTX by table, with the launch plan in its head"},
-    {"cuda", FORM_CUDA, run_cuda, {"lower"}, "CUDA C++ from the same program, instead of PTX"},
+    {"rename", FORM_THREAD, run_rename, {"lower"},
+     "registers that a loop hands to its next round change names instead of being moved"},
+    {"emit", FORM_PTX, run_emit, {"rename"}, "PTX by table, with the launch plan in its head"},
+    {"cuda", FORM_CUDA, run_cuda, {"rename"}, "CUDA C++ from the same program, instead of PTX"},
 };
 const int pass_count = COUNT(pass_table);
 _Static_assert(COUNT(pass_table) <= PASS_MAX, "Compilation.ms has a place for each pass");

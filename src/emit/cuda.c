@@ -394,6 +394,7 @@ void cu_unroll(Cuda *x, const CudaStmt *s)
     cu_line(x, "for (int %s = 0; %s < %d; %s++) {", name, name, s->op.n, name);
     print_body(x, s->body);
     cu_line(x, "}");
+    cu_print_hold(x, s);
 }
 
 void cu_if(Cuda *x, const CudaStmt *s)

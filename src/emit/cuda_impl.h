@@ -25,7 +25,8 @@ typedef struct CudaBlock CudaBlock;
 typedef struct {
     ThreadOp op;
     CudaBlock *body, *other; // of a region
-    CudaRanges hold;         // wgmma.fence, wgmma.wait: registers that uses must not move across it
+    CudaRanges hold;         // wgmma.fence, wgmma.wait, unroll: registers that uses must not move
+                             // across it
     bool fresh;              // wgmma: the accumulator's old contents do not count
 } CudaStmt;
 struct CudaBlock {

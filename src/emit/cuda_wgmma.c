@@ -90,6 +90,7 @@ static CudaRange whole_range(const Cuda *x, const Operand *o, const int *trips)
 typedef struct {
     Cuda *x;
     int *trips; // of the unroll variables in force
+    bool *feeds; // registers that some product reads as A
 } Walk;
 
 static bool is_product(const CudaStmt *s)
@@ -162,6 +163,18 @@ static void commit(Walk *w, Flight *f)
     f->group[0] = (CudaRanges){0};
 }
 
+// A copy of registers into the A operand of products is held behind the copy. Otherwise the
+// compiler takes both for one value, and where ways meet it copies on the other one: on the way
+// that the rename pass has made free of copies, in front of products that then cannot overlap.
+static void hold_at_copy(const Walk *w, const Flight *f, CudaStmt *s)
+{
+    const CudaStmt *mov = &s->body->stmts.at[0];
+    s->hold.n = 0;
+    if (s->body->stmts.n != 1 || mov->op.op != OP_MOV || mov->op.opnd[1].kind != OPD_REG) return;
+    CudaRange r = whole_range(w->x, &mov->op.opnd[0], w->trips);
+    if (w->feeds[r.reg] && !in_flight(f, GROUPS, &r)) add_range(w->x, &s->hold, r);
+}
+
 static void walk_block(Walk *w, CudaBlock *b, Flight *f);
 
 // Until nothing new arrives at the head of the loop.
@@ -203,7 +216,11 @@ static void walk_block(Walk *w, CudaBlock *b, Flight *f)
         case OP_WGMMA_FENCE: hold_at_fence(w, b, i, f, s); break;
         case OP_WGMMA_COMMIT: commit(w, f); break;
         case OP_WGMMA_WAIT: hold_at_wait(w, f, s); break;
-        case OP_UNROLL: w->trips[s->op.imm] = s->op.n; walk_loop(w, s, f); break;
+        case OP_UNROLL:
+            w->trips[s->op.imm] = s->op.n;
+            walk_loop(w, s, f);
+            hold_at_copy(w, f, s);
+            break;
         case OP_FOR: walk_loop(w, s, f); break;
         default:
             if (s->body) walk_branches(w, s, f);
@@ -212,11 +229,23 @@ static void walk_block(Walk *w, CudaBlock *b, Flight *f)
     }
 }
 
+static void find_feeds(Walk *w, const CudaBlock *b)
+{
+    for (int i = 0; i < b->stmts.n; i++) {
+        const CudaStmt *s = &b->stmts.at[i];
+        if (s->op.op == OP_WGMMA_RS) w->feeds[s->op.opnd[1].reg] = true;
+        if (s->body) find_feeds(w, s->body);
+        if (s->other) find_feeds(w, s->other);
+    }
+}
+
 // Unroll variables that are not in force yet count as one round, so that every range is defined.
 void cu_find_held(Cuda *x, CudaBlock *body)
 {
-    Walk w = {x, ARENA_ARRAY(x->arena, int, x->fn->unrolls.n)};
+    Walk w = {x, ARENA_ARRAY(x->arena, int, x->fn->unrolls.n),
+              ARENA_ARRAY(x->arena, bool, x->fn->regs.n)};
     for (int i = 0; i < x->fn->unrolls.n; i++) w.trips[i] = 1;
+    find_feeds(&w, body);
     Flight f = {0};
     walk_block(&w, body, &f);
 }

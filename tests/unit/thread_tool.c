@@ -4,12 +4,15 @@
 //   thread_tool check FILE   reads and checks it; prints "clean" or the errors
 //   thread_tool ptx FILE     reads, checks and prints PTX
 //   thread_tool cuda FILE    reads, checks and prints CUDA C++
+//   thread_tool rename FILE  reads, checks, runs the pass `rename`, checks again; prints the module,
+//                            and the pass's notes to standard error
 //   thread_tool trip FILE    reads, prints, reads again: fails unless both texts are equal
 //
 // With a fourth word the output goes to that file. Errors of the program go to standard error, exit
 // status 2; a file that cannot be read or written is status 1.
 #include "../../src/emit/cuda.h"
 #include "../../src/emit/ptx.h"
+#include "../../src/thread/rename.h"
 #include "../../src/thread/thread.h"
 
 #include <stdio.h>
@@ -46,13 +49,13 @@ static bool round_trip(Tool *t, const Buf *first)
 int main(int argc, char **argv)
 {
     if (argc != 3 && argc != 4) {
-        fputs("usage: thread_tool print|check|ptx|cuda|trip FILE [OUT]\n", stderr);
+        fputs("usage: thread_tool print|check|ptx|cuda|rename|trip FILE [OUT]\n", stderr);
         return 1;
     }
     Tool t = {.arena = arena_new((size_t)1 << 30)};
     t.diag = diag_new(t.arena);
     t.exprs = expr_pool_new(t.arena, intern_new(t.arena));
-    Buf text = {0}, out = {0};
+    Buf text = {0}, out = {0}, notes = {0};
     const char *why = file_read(argv[2], &text, 64 << 20), *what = argv[1];
     if (why) {
         fprintf(stderr, "%s: %s\n", argv[2], why);
@@ -62,6 +65,13 @@ int main(int argc, char **argv)
     ThreadModule *m = thread_read(t.arena, t.exprs, t.diag, t.file, text.s, text.n);
     bool good = m != NULL;
     if (good && strcmp(what, "print") != 0) good = thread_check(m, t.diag);
+    if (good && strcmp(what, "rename") == 0) {
+        thread_rename(m, t.diag);
+        good = thread_check(m, t.diag);
+        diag_print(t.diag, &notes);
+        fwrite(notes.s ? notes.s : "", 1, notes.n, stderr);
+        buf_free(&notes);
+    }
     CudaSource source = {
         .module = m, .path = argv[2], .text = text.s, .text_n = text.n, .entry = "test"};
     if (good && strcmp(what, "ptx") == 0) good = ptx_print(m, NULL, t.diag, &out);
