@@ -104,7 +104,8 @@ def implementations(torch, library, modules, kind, size, notes):
 def parse_options():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--kernel", default=",".join(
-        str(ROOT / f"kernels/gemm/{name}.co") for name in ("persistent", "fp8")))
+        str(ROOT / f"kernels/gemm/{name}") for name in
+        ("persistent.co", "persistent.co -D CLUSTER=1", "fp8.co", "fp8.co -D CLUSTER=1")))
     options.add_argument("--build", default=str(ROOT / "build"), help="folder of baton and libbaton.so")
     options.add_argument("--types", default="bf16,f16,f8")
     options.add_argument("--sizes", default="4096,8192")
