@@ -122,7 +122,7 @@ Lexer lex_open(Arena *a, Intern *in, u16 file, const char *text, size_t n)
 Loc lex_loc(const Lexer *l)
 {
     size_t col = l->pos - l->line_at + 1;
-    return (Loc){.file = l->file, .col = (u16)MIN(col, 65535), .line = l->line};
+    return (Loc){.file = l->file, .col = (u16)MIN(col, 65535u), .line = l->line};
 }
 
 static void newline(Lexer *l) // pos stands behind the '\n'
@@ -560,7 +560,7 @@ void lex_next(Lexer *l, Token *t)
         lex_punct(l, t);
     }
     l->line_start = false;
-    t->len = (u32)MIN(l->pos - from, 65535);
+    t->len = (u32)MIN(l->pos - from, 65535u);
 }
 
 // ---- host text ----------------------------------------------------------------------------------

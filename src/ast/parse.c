@@ -101,7 +101,7 @@ void p_semi(Parser *p, const char *what)
     if (p->panic || p_accept(p, P_SEMI)) return;
     const Token *t = p_tok(p), *before = p->i > 0 ? &p->t[p->i - 1] : t;
     Loc loc = before->loc;
-    loc.col = (u16)MIN(loc.col + before->len, 65535);
+    loc.col = (u16)MIN(loc.col + before->len, 65535u);
     p_fail_at(p, loc, NULL, "expected ';' behind %s, found %s", what, p_found(p));
     // A new line or a closing brace: only the ';' was forgotten, the rest is sound.
     if ((t->flags & TF_LINE_START) || t->kind == P_RBRACE) p->panic = false;

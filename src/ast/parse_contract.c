@@ -44,7 +44,7 @@ static void finish_value(Contract *c)
 static void contract_line(Contract *c, const char *s, size_t n, u32 line, size_t col)
 {
     size_t blanks = 0, k;
-    Loc loc = {c->file, (u16)MIN(col, 65535), line};
+    Loc loc = {c->file, (u16)MIN(col, 65535u), line};
     while (blanks < n && is_blank(s[blanks])) blanks++;
     if (blanks == n) return; // an empty line separates
     if (blanks > 1) {
@@ -67,7 +67,7 @@ static void contract_line(Contract *c, const char *s, size_t n, u32 line, size_t
     AstContractLine x = {.key = arena_strndup(c->arena, s + blanks, k - blanks), .loc = loc};
     size_t from = add_value(c, s + k + 1, n - k - 1);
     x.value_loc = loc;
-    x.value_loc.col = (u16)MIN(col + 3 + k + 1 + from, 65535);
+    x.value_loc.col = (u16)MIN(col + 3 + k + 1 + from, 65535u);
     vec_push(c->arena, &c->lines, x);
 }
 
@@ -120,7 +120,7 @@ void ast_contract(Arena *a, AstSink *sink, u16 file, const char *text, size_t n,
         if (mark && head)
             contract_line(&c, s + i + 3, len - i - 3, line, i + 1);
         else if (mark && len - i > 4 && known_key(s + i + 4, len - i - 4))
-            ast_warning(sink, (Loc){file, (u16)MIN(i + 1, 65535), line},
+            ast_warning(sink, (Loc){file, (u16)MIN(i + 1, 65535u), line},
                         "move it to the head of the file",
                         "a contract line behind the head of the file does not count");
         // a directive that goes on with a backslash takes its next line with it

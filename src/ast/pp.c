@@ -392,7 +392,7 @@ static Value eval_binary(Eval *e, int op, Value a, Value b)
     case P_GT: return (Value){!less && a.v != b.v, false};
     case P_LE: return (Value){less || a.v == b.v, false};
     case P_SHL: return (Value){b.v < 64 ? a.v << b.v : 0, a.u};
-    case P_SHR: return (Value){a.u ? (b.v < 64 ? a.v >> b.v : 0) : (u64)(x >> MIN(b.v, 63)), a.u};
+    case P_SHR: return (Value){a.u ? (b.v < 64 ? a.v >> b.v : 0) : (u64)(x >> MIN(b.v, 63u)), a.u};
     case P_ADD: return (Value){a.v + b.v, u};
     case P_SUB: return (Value){a.v - b.v, u};
     case P_MUL: return (Value){a.v * b.v, u};
@@ -609,7 +609,7 @@ static bool pp_directive(Pp *p, Token *out)
     } else if (strcmp(w, "pragma") == 0) {
         made = do_pragma(p, &line, t.loc, out);
     } else if (strcmp(w, "error") == 0 && out) {
-        size_t n = MIN(line.n - line.pos, 200);
+        size_t n = MIN(line.n - line.pos, 200u);
         ast_error(&p->hard, t.loc, NULL, "#error%.*s", (int)n, line.s + line.pos);
     }
     lex_seek(&p->lx, lex_line_end(&p->lx));

@@ -19,8 +19,16 @@ typedef int32_t i32;
 typedef int64_t i64;
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+// Each side is evaluated once: it may be a walk over a tree that calls itself.
+#define MIN(a, b) BASE_PICK(<, a, b, __COUNTER__)
+#define MAX(a, b) BASE_PICK(>, a, b, __COUNTER__)
+#define BASE_PICK(op, a, b, n) BASE_PICK_NAMED(op, a, b, n)
+#define BASE_PICK_NAMED(op, a, b, n)                                                      \
+    __extension__({                                                                       \
+        __auto_type a_##n = (a);                                                          \
+        __auto_type b_##n = (b);                                                          \
+        a_##n op b_##n ? a_##n : b_##n;                                                   \
+    })
 
 #if defined(__GNUC__)
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))

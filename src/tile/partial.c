@@ -146,7 +146,7 @@ static Kind math_kind(Partial *p, const TExpr *x)
         return sum_kind(p, product_kind(kind_of(p, x->a), kind_of(p, x->b)), kind_of(p, x->c));
     case TM_NEG: return kind_of(p, x->a);
     case TM_ANY: return KIND_WHOLE; // each lane judges its own part, and all learn of it
-    case TM_DIV: return product_kind(kind_of(p, x->a), MAX(looked_at(p, x->b), KIND_WHOLE));
+    case TM_DIV: return product_kind(kind_of(p, x->a), MAX(looked_at(p, x->b), (Kind)KIND_WHOLE));
     case TM_SELECT: {
         Kind c = looked_at(p, x->a), a = kind_of(p, x->b), b = kind_of(p, x->c);
         if (a == KIND_PARTIAL && b == KIND_PARTIAL) return KIND_PARTIAL;
@@ -157,7 +157,7 @@ static Kind math_kind(Partial *p, const TExpr *x)
         Kind k = looked_at(p, x->a);
         if (x->b) k = MAX(k, looked_at(p, x->b));
         if (x->c) k = MAX(k, looked_at(p, x->c));
-        return MAX(k, KIND_WHOLE);
+        return MAX(k, (Kind)KIND_WHOLE);
     }
     }
 }
