@@ -129,6 +129,35 @@ void cu_store(Cuda *x, const CudaStmt *s)
     cu_call(x, s, "%s(%s)", name, args);
 }
 
+// One function per space, operation and type; it returns what stood there before.
+void cu_atomic(Cuda *x, const CudaStmt *s)
+{
+    const ThreadOp *op = &s->op;
+    bool shared = op->op == OP_ATOMS || op->op == OP_CASS;
+    bool cas = op->op == OP_CASS || op->op == OP_CASG;
+    AtomicKind kind = cas ? ATOM_CAS : (AtomicKind)op->n;
+    ThreadType type = kind == ATOM_ADD && op->type == TT_S64 ? TT_U64 : (ThreadType)op->type;
+    RegClass class = (RegClass)x->fn->regs.at[op->opnd[0].reg].class;
+    const char *space = shared ? "shared" : "global", *c = cu_class[class];
+    const char *name = cu_text(x, "ptx_atom_%s_%s_%s", space, atomic_name[kind],
+                               class == RC_F32 ? "f32" : thread_type_name[type]);
+    if (cu_need(x, name))
+        cu_define(x,
+                  CUDA_FUNCTION "%s %s(%s at, %s a%s%s)\n{\n    %s d;\n"
+                  "    asm volatile(\"atom.%s.%s.%s %%0, [%%1], %%2%s;\"\n"
+                  "        : \"=%c\"(d) : \"%c\"(at), \"%c\"(a)%s%s%s : \"memory\");\n"
+                  "    return d;\n}\n",
+                  c, name, shared ? "uint32_t" : "uint64_t", c, cas ? ", " : "",
+                  cas ? cu_text(x, "%s b", c) : "", c, space, atomic_name[kind],
+                  thread_type_name[type], cas ? ", %3" : "", cu_constraint[class],
+                  shared ? 'r' : 'l', cu_constraint[class], cas ? ", \"" : "",
+                  cas ? cu_text(x, "%c", cu_constraint[class]) : "", cas ? "\"(b)" : "");
+    const char *args = cu_text(x, "%s, %s", cu_address(x, &op->opnd[1]),
+                               cu_src(x, &op->opnd[3], type));
+    if (cas) args = cu_text(x, "%s, %s", args, cu_src(x, &op->opnd[4], type));
+    cu_assign(x, s, "%s(%s)", name, args);
+}
+
 // ---- matrices -----------------------------------------------------------------------------------
 
 // ldmatrix and stmatrix of 1, 2 or 4 matrices: registers by reference or by value.

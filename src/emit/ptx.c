@@ -124,6 +124,8 @@ static PtxHandler *const handler[OP_COUNT] = {
     [OP_SHFL] = ptx_shfl,         [OP_LDPARAM] = ptx_ldparam,
     [OP_LDS] = ptx_load,          [OP_LDG] = ptx_load,
     [OP_STS] = ptx_store,         [OP_STG] = ptx_store,
+    [OP_ATOMS] = ptx_atomic,      [OP_ATOMG] = ptx_atomic,
+    [OP_CASS] = ptx_atomic,       [OP_CASG] = ptx_atomic,
     [OP_LDMATRIX] = ptx_ldmatrix, [OP_STMATRIX] = ptx_stmatrix,
     [OP_CPASYNC] = ptx_cpasync,   [OP_TMA_LOAD] = ptx_tma_load,
     [OP_TMA_STORE] = ptx_tma_store, [OP_TMA_PREFETCH] = ptx_tma_prefetch,

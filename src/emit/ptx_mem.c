@@ -47,6 +47,21 @@ void ptx_store(Ptx *x, const ThreadOp *op)
     buf_free(&regs);
 }
 
+// Relaxed, of GPU scope: atomic with each other, ordering nothing else. 64-bit integers are added
+// as u64, there is no other.
+void ptx_atomic(Ptx *x, const ThreadOp *op)
+{
+    bool shared = op->op == OP_ATOMS || op->op == OP_CASS;
+    bool cas = op->op == OP_CASS || op->op == OP_CASG;
+    AtomicKind kind = cas ? ATOM_CAS : (AtomicKind)op->n;
+    ThreadType type = kind == ATOM_ADD && op->type == TT_S64 ? TT_U64 : (ThreadType)op->type;
+    PtxText d = ptx_element(x, &op->opnd[0], 0), a = ptx_address(x, &op->opnd[1]);
+    PtxText v = ptx_operand(x, &op->opnd[3], type), w = {""};
+    if (cas) w = ptx_operand(x, &op->opnd[4], type);
+    ptx_line(x, op, "atom.%s.%s.%s %s, %s, %s%s%s;", shared ? "shared" : "global",
+             atomic_name[kind], ptx_type(type), d.s, a.s, v.s, cas ? ", " : "", w.s);
+}
+
 // Matrices of 8 x 8 elements of 16 bits; lane 8i + r gives the address of row r of matrix i.
 void ptx_ldmatrix(Ptx *x, const ThreadOp *op)
 {

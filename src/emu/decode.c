@@ -323,7 +323,8 @@ static bool *stored_params(Decoder *d)
         const EmuOp *op = &d->ops.at[i];
         int param = -1;
         if (op->op == OP_TMA_STORE) param = (int)op->o[0].imm;
-        if (op->op == OP_STG && op->src->nmem) {
+        bool atomic = op->op == OP_ATOMG || op->op == OP_CASG;
+        if ((op->op == OP_STG || atomic) && op->src->nmem) {
             const ThreadBuffer *b = &d->fn->buffers.at[op->src->mem[0].buffer];
             if (b->kind == BUF_GLOBAL) param = b->param;
         }

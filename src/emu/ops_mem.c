@@ -9,7 +9,7 @@
 #define LANES for (int i = 0; i < EMU_LANES; i++)
 
 // Bytes of an element in memory. One-byte types live in 16-bit registers: PTX has none of 8 bits.
-static u32 type_bytes(u8 type)
+u32 emu_type_bytes(u8 type)
 {
     switch (thread_type_class[type]) {
     case RC_B64: return 8;
@@ -120,7 +120,7 @@ static bool global_ordered(const EmuWarp *w, const EmuOwner *o, int lane, bool a
     bool same = p->warp == w->index && (int)o->lane == lane && lane < EMU_LANES;
     if (p->kind == ACC_BULK_STORE)
         return p->done[1] && (same || emu_covers(&k->g[p->warp], p->done[1], o->lane, p->mask));
-    if (p->kind != ACC_WRITE) return true;
+    if (p->kind != ACC_WRITE && p->kind != ACC_ATOMIC) return true;
     return !async && (same || emu_covers(&k->g[p->warp], p->epoch, o->lane, p->mask));
 }
 
@@ -170,9 +170,11 @@ static void report_global(EmuWarp *w, const EmuOp *op, int param, const u8 *p, i
 // Global memory keeps only the last writer of each granule, not its readers: a read followed by an
 // unordered write goes unseen, a write followed by anything is checked. CTAs run one after the
 // other, so nothing but the end of the grid orders two of them: any meeting is a hazard.
+// Atomics meet each other without one, in any CTA.
 void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 bytes, u32 access,
                      int lane, bool write, bool async)
 {
+    bool atomic = op->op == OP_ATOMG || op->op == OP_CASG;
     EmuRun *r = w->cta->run;
     if (!r->hazards || param < 0) return;
     int tensor = r->tensor[param];
@@ -188,6 +190,10 @@ void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 by
     u32 base_index = w->cta->access_base, mark = access + base_index;
     for (size_t i = low; i <= high; i++) {
         EmuOwner *o = &owner[i];
+        if (atomic && o->atomic) {
+            *o = (EmuOwner){(u32)w->cta->index + 1, true, mark, (u32)lane};
+            continue;
+        }
         bool mine = o->cta == (u32)w->cta->index + 1;
         // Records older than the last collection count as ordered.
         bool check = !mine || (o->access > base_index && !(write && o->access == mark));
@@ -195,7 +201,7 @@ void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 by
             report_global(w, op, param, base + (i << r->granule[tensor]), lane, write, async, o);
             o->cta = 0; // once an element
         }
-        if (write) *o = (EmuOwner){(u32)w->cta->index + 1, mark, (u32)lane};
+        if (write) *o = (EmuOwner){(u32)w->cta->index + 1, atomic, mark, (u32)lane};
     }
 }
 
@@ -277,7 +283,7 @@ static void late_load(EmuWarp *w, const EmuOp *op, const EmuOpnd *to, u32 mask, 
 EmuResult emu_op_LDS(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *to = &op->o[0], *address = &op->o[1];
-    u32 elem = type_bytes(op->type), bytes = elem * to->count, offset[EMU_LANES];
+    u32 elem = emu_type_bytes(op->type), bytes = elem * to->count, offset[EMU_LANES];
     if (!vector_fits(w, op, to, elem, mask)) return RUN_NEXT;
     bool hazards = w->cta->run->hazards;
     if (hazards) emu_read_regs(w, op, address, mask, true);
@@ -301,7 +307,7 @@ EmuResult emu_op_LDS(EmuWarp *w, const EmuOp *op, u32 mask)
 EmuResult emu_op_STS(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *address = &op->o[0], *from = &op->o[2];
-    u32 elem = type_bytes(op->type), bytes = elem * from->count;
+    u32 elem = emu_type_bytes(op->type), bytes = elem * from->count;
     if (!vector_fits(w, op, from, elem, mask)) return RUN_NEXT;
     bool hazards = w->cta->run->hazards;
     u32 access = 0;
@@ -324,7 +330,7 @@ EmuResult emu_op_STS(EmuWarp *w, const EmuOp *op, u32 mask)
 EmuResult emu_op_LDG(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *to = &op->o[0], *address = &op->o[1];
-    u32 elem = type_bytes(op->type), bytes = elem * to->count;
+    u32 elem = emu_type_bytes(op->type), bytes = elem * to->count;
     if (!vector_fits(w, op, to, elem, mask)) return RUN_NEXT;
     bool hazards = w->cta->run->hazards;
     if (hazards) emu_read_regs(w, op, address, mask, true);
@@ -342,7 +348,7 @@ EmuResult emu_op_LDG(EmuWarp *w, const EmuOp *op, u32 mask)
 EmuResult emu_op_STG(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     const EmuOpnd *address = &op->o[0], *from = &op->o[2];
-    u32 elem = type_bytes(op->type), bytes = elem * from->count;
+    u32 elem = emu_type_bytes(op->type), bytes = elem * from->count;
     if (!vector_fits(w, op, from, elem, mask)) return RUN_NEXT;
     bool hazards = w->cta->run->hazards;
     u32 access = 0;

@@ -495,6 +495,14 @@ EmuResult emu_op_MEMBAR(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// The same for the whole device: global memory of this grid is ordered by it, and nothing else of
+// the model looks at that.
+EmuResult emu_op_MEMBAR_GPU(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    (void)w, (void)op, (void)mask;
+    return RUN_NEXT;
+}
+
 // A branch on the predicate, so a pinned use of what it depends on (O6). On the machine a lane with a
 // true predicate would spin for ever.
 EmuResult emu_op_PIN(EmuWarp *w, const EmuOp *op, u32 mask)

@@ -105,8 +105,8 @@ void emu_who(const EmuWarp *w, int lane, Buf *out)
 void emu_access_text(const EmuCta *c, u32 access, int lane, Buf *out)
 {
     static const char *const noun[] = {"an access",     "the read",       "the write",
-                                       "the bulk load", "the wgmma read", "the bulk store",
-                                       "the cp.async"};
+                                       "the atomic",    "the bulk load", "the wgmma read",
+                                       "the bulk store", "the cp.async"};
     const EmuAccess *a = &c->access.at[access];
     const EmuCta *by = c->run->cta[a->warp / c->run->warp_stride];
     int warp = a->warp % (int)c->run->warp_stride;

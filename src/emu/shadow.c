@@ -3,7 +3,7 @@
 // A cell covers four bytes. It keeps the last write and the reads since then that are not yet known
 // to be ordered before everything that comes. Two accesses conflict when one of them writes; they
 // are fine when the later agent's clock covers the earlier access, as the pair asks for:
-//   generic, generic      release and acquire (O1, O2), or the same thread
+//   generic, generic      release and acquire (O1, O2), or the same thread, or both are atomic
 //   generic write, async  a proxy fence of the writing thread before the release (O4)
 //   generic read, async write   a proxy fence of the reading thread, or the read's pinned use,
 //                         before the release (O6)
@@ -160,6 +160,11 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
         if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
         return known ? ORD_PROXY : ORD_RACE;
+    case ACC_ATOMIC:
+        if (kind == ACC_ATOMIC) return ORD_OK;
+        if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
+        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
+        return known ? ORD_PROXY : ORD_RACE;
     case ACC_READ:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
         if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
@@ -236,8 +241,9 @@ static void report_order(EmuWarp *w, u32 access, u32 offset, int lane, EmuEntry 
     if (o == ORD_RACE && p->kind == ACC_READ && x->kind == ACC_BULK_LOAD) rule = "O3";
     bool overlap = p->buffer >= 0 && x->buffer >= 0 && p->buffer != x->buffer;
     if (overlap) kind = HZ_OVERLAP;
-    static const char *const verb[] = {"", "reads", "writes", "bulk load overwrites", "wgmma reads",
-                                       "bulk store reads", "cp.async writes"};
+    static const char *const verb[] = {"", "reads", "writes", "atomic changes",
+                                       "bulk load overwrites", "wgmma reads", "bulk store reads",
+                                       "cp.async writes"};
     Buf place = {0}, other = {0}, extra = {0};
     emu_place_shared(c, x->buffer, offset, &place);
     emu_access_text(c, e.access, e.lane, &other);
@@ -302,7 +308,8 @@ static bool read_replaces(const Touch *t, EmuEntry *e)
 {
     const EmuAccess *p = &t->c->access.at[e->access];
     if (p->kind == t->kind && p->kind == ACC_WGMMA) return p->warp / 4 == t->w->index / 4;
-    if (p->kind == ACC_READ && t->kind == ACC_READ && p->warp == t->w->index) {
+    bool same = p->kind == t->kind && (t->kind == ACC_READ || t->kind == ACC_ATOMIC);
+    if (same && p->warp == t->w->index) {
         // The same warp, another lane. One entry then stands for both lanes, unless the older read
         // is known to the whole warp already: then the newer one is the stronger condition.
         if (e->lane != t->lane &&
@@ -313,6 +320,8 @@ static bool read_replaces(const Touch *t, EmuEntry *e)
         return true;
     }
     // As if an async write came: what would be ordered before that is ordered before everything.
+    // An atomic is no replacement for a read: other atomics do not ask whether they follow it.
+    if (t->kind == ACC_ATOMIC || e->atomic) return false;
     return order_of(t->w, *e, t->lane, ACC_BULK_LOAD) == ORD_OK;
 }
 
@@ -320,7 +329,8 @@ static bool read_replaces(const Touch *t, EmuEntry *e)
 // replaces where it can, and hangs a node on the cell only when both places are taken.
 static void note_read(const Touch *t, EmuCell *cell, u8 bytes)
 {
-    EmuEntry mine = {.access = t->access, .lane = (u8)t->lane, .bytes = bytes};
+    EmuEntry mine = {.access = t->access, .lane = (u8)t->lane, .bytes = bytes,
+                     .atomic = t->kind == ACC_ATOMIC};
     EmuEntry *room = NULL;
     u64 *memo = t->c->memo.read;
     for (int i = 0; i < 2; i++) {
@@ -332,7 +342,8 @@ static void note_read(const Touch *t, EmuCell *cell, u8 bytes)
         bool agent = t->c->access.at[e->access].warp == t->w->index;
         if (!agent && entry_key(*e) == memo[i]) continue; // known not to be replaceable
         if (read_replaces(t, e)) {
-            bool merged = t->c->access.at[e->access].kind == ACC_READ && agent;
+            u8 kind = t->c->access.at[e->access].kind;
+            bool merged = (kind == ACC_READ || kind == ACC_ATOMIC) && agent;
             if (merged) mine.lane = e->lane, mine.bytes |= e->bytes;
             *e = mine;
             return;
@@ -364,10 +375,14 @@ static void touch_read(const Touch *t, EmuCell *cell, u8 bytes, bool note)
         EmuAccess *x = &t->c->access.at[t->access];
         if (p->kind == ACC_BULK_LOAD && !x->gen) x->gen = p->phase;
     }
+    for (int i = 0; i < 2; i++) {
+        u64 none = 0;
+        if (cell->r[i].atomic && (cell->r[i].bytes & bytes)) check(t, cell->r[i], &none);
+    }
     for (u32 i = cell->more; i; i = t->c->node.at[i].next) {
         EmuEntry e = t->c->node.at[i].e;
-        if (!e.write) continue;
-        known |= e.bytes;
+        if (!e.write && !e.atomic) continue;
+        if (e.write) known |= e.bytes;
         u64 none = 0;
         if (e.bytes & bytes) check(t, e, &none);
     }
@@ -383,6 +398,20 @@ static void touch_read(const Touch *t, EmuCell *cell, u8 bytes, bool note)
         if (!cell->w.access) cell->w = w; // once is enough
     }
     if (note) note_read(t, cell, bytes);
+}
+
+// An atomic access needs what a read needs, must follow the reads that stand there, and stays
+// beside other atomics: a later read or write is checked against every one of them.
+static void touch_atomic(const Touch *t, EmuCell *cell, u8 bytes)
+{
+    u64 none = 0;
+    for (int i = 0; i < 2; i++)
+        if (cell->r[i].access && (cell->r[i].bytes & bytes)) check(t, cell->r[i], &none);
+    for (u32 i = cell->more; i; i = t->c->node.at[i].next) {
+        EmuEntry e = t->c->node.at[i].e;
+        if (!e.write && (e.bytes & bytes)) check(t, e, &none);
+    }
+    touch_read(t, cell, bytes, true);
 }
 
 // A write is checked against everything on its bytes, and then it is all that the cell remembers
@@ -468,7 +497,8 @@ void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool wri
         if (at < offset) mask &= (u8)(15u << (offset - at));
         if (at + 4 > end) mask &= (u8)(15u >> (at + 4 - end));
         t.offset = at < offset ? offset : at;
-        if (write) touch_write(&t, &c->cell[at / 4], mask);
+        if (t.kind == ACC_ATOMIC) touch_atomic(&t, &c->cell[at / 4], mask);
+        else if (write) touch_write(&t, &c->cell[at / 4], mask);
         else touch_read(&t, &c->cell[at / 4], mask, note);
     }
 }

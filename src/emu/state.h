@@ -114,6 +114,7 @@ typedef enum {
     ACC_NONE,
     ACC_READ,                  // generic read
     ACC_WRITE,                 // generic write
+    ACC_ATOMIC,                // generic, reads and writes as one: never races with another
     ACC_BULK_LOAD,             // async write of shared memory by the TMA unit
     ACC_WGMMA,                 // async read by a warpgroup's wgmma
     ACC_BULK_STORE,            // async read of shared memory by the TMA unit
@@ -140,7 +141,7 @@ typedef struct {
 typedef struct {
     u32 access;                // index, 0 none
     u8 lane, bytes;            // bytes: mask of the four bytes of the cell
-    u8 write, pad;
+    u8 write, atomic;          // an atomic stands among the reads: they accumulate
 } EmuEntry;                    // 8 bytes without holes: compared as one word
 
 // Four bytes of shared memory: the last write, the reads since then that are not known to be
@@ -310,7 +311,7 @@ typedef struct {
 } EmuMemo;
 
 typedef struct {               // who wrote a granule of global memory last
-    u32 cta;                   // linear index + 1, 0: nobody in this grid
+    u32 cta : 31, atomic : 1;  // linear index + 1, 0: nobody in this grid; by an atomic
     u32 access : 26, lane : 6; // access: index + access_base at that time
 } EmuOwner;
 
@@ -445,6 +446,7 @@ u32 emu_shared_offset(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, in
 u8 *emu_global(EmuWarp *w, const EmuOp *op, u64 address, int mem, int lane, u32 bytes, u32 align,
                int *param);
 // Checks and notes an access to a tensor that the kernel writes.
+u32 emu_type_bytes(u8 type); // of an element in memory
 void emu_global_note(EmuWarp *w, const EmuOp *op, int param, const u8 *p, u32 bytes, u32 access,
                      int lane, bool write, bool async);
 static inline u64 emu_address(EmuWarp *w, const EmuOpnd *o, int lane)

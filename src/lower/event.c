@@ -195,6 +195,7 @@ void event_init(Lower *l)
 {
     l->role = (ThreadRange){0, l->tf->threads};
     l->named_high = NAMED_BARRIERS;
+    device_init(l);
     l->residues = map_new(l->m->arena), l->scalar_index = map_new(l->m->arena);
     for (int i = 0; i < l->k->scalars.n; i++)
         map_put(l->scalar_index, l->k->scalars.at[i].name, (void *)(intptr_t)(i + 1));

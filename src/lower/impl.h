@@ -16,7 +16,8 @@ enum { LOWER_MAX_BUFFERS = 64 };
 // What happened to a shared buffer since the last barrier of the block (bits). BUF_PENDING: the TMA
 // unit is filling it and nobody has waited for that yet; a barrier does not end that, only a wait
 // on the load's mbarrier does. BUF_STORING: the TMA unit may still be reading it for a store.
-enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4, BUF_STORING = 8 };
+// BUF_ATOMIC: atomic operations, which need no barrier among each other.
+enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4, BUF_STORING = 8, BUF_ATOMIC = 16 };
 // What threads may still owe each other at a place of the program. It only grows between barriers;
 // where control flow joins, the union of the branches holds (sync_merge).
 typedef struct {
@@ -271,6 +272,13 @@ int lower_frag_regs(const TileFrag *f);           // machine registers of one sl
 int lower_frag(Lower *l, int frag);               // its register array
 
 // ---- event.c
+// In an apply over a vector only one of the threads that hold an element goes on, but for what is
+// its own (a local buffer). Returns the guard to restore.
+Operand lower_guard_owner(Lower *l, const TileBuffer *t);
+
+// ---- device.c
+void device_init(Lower *l);                       // which named barriers are the program's own
+
 void event_init(Lower *l);                        // counts participants, makes the barriers
 // Slots that orders of a ring fall on when a warpgroup evaluates them (slot.c): bit s = slot s.
 u64 slots_of_group(Lower *l, const Expr *order, int slots, int group);

@@ -267,6 +267,10 @@ static bool find_divergent(Lower *l, const TileBlock *b, bool in_warp, bool dive
             same[op->scalar] = false;
             found = true;
         }
+        if (op->op == TOP_ATOMIC && same[op->scalar]) {
+            same[op->scalar] = false; // each thread finds another value
+            found = true;
+        }
         found |= find_divergent(l, &op->body, in_warp, inner);
         found |= find_divergent(l, &op->other, in_warp, inner);
         l->apply.op = outer;
@@ -552,16 +556,22 @@ static Operand owner_guard(Lower *l)
 
 // One element, by every thread that reaches it. In an apply over a row vector four lanes hold each
 // row, over a column vector eight lanes and four warps hold each column: one of them stores.
+// The guard from here on; returns the one to restore.
+Operand lower_guard_owner(Lower *l, const TileBuffer *t)
+{
+    Operand outer = l->b.guard;
+    bool shares = l->apply.layout == FL_ROW || l->apply.layout == FL_COL;
+    if (!l->apply.op || !shares || t->kind == TB_LOCAL) return outer;
+    l->b.guard = (Operand){0}; // predicates are computed in all lanes, else they stay stale
+    Operand own = owner_guard(l);
+    l->b.guard = outer.kind == OPD_NONE ? own : opd_reg(lower_and(l, outer, own), 0);
+    return outer;
+}
+
 void lower_op_STORE(Lower *l, const TileOp *op)
 {
     const TileBuffer *t = &l->k->buffers.at[op->elem.buffer];
-    Operand outer = l->b.guard;
-    bool shares = l->apply.layout == FL_ROW || l->apply.layout == FL_COL;
-    if (l->apply.op && shares && t->kind != TB_LOCAL) {
-        l->b.guard = (Operand){0}; // predicates are computed in all lanes, else they stay stale
-        Operand own = owner_guard(l);
-        l->b.guard = outer.kind == OPD_NONE ? own : opd_reg(lower_and(l, outer, own), 0);
-    }
+    Operand outer = lower_guard_owner(l, t);
     lower_store(l, lower_address(l, &op->elem, l->zeros), t->type, op->value);
     l->b.guard = outer;
 }

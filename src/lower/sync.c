@@ -62,8 +62,10 @@ static void touch_op(Lower *l, Access *a, const TileOp *op)
         touch(l, a, op->b.view.buffer, BUF_READ, false);
         return;
     case TOP_MMA_STORE: touch(l, a, op->dst.buffer, BUF_WRITTEN, true); return;
+    case TOP_ATOMIC:
     case TOP_STORE:
-        touch(l, a, op->elem.buffer, BUF_WRITTEN, true);
+        touch(l, a, op->elem.buffer, op->op == TOP_STORE ? BUF_WRITTEN : BUF_ATOMIC, true);
+        touch_value(l, a, op->cond);
         touch_value(l, a, op->value);
         return;
     default:
@@ -243,8 +245,10 @@ static bool overtakes(const Lower *l, const Access *a, const SyncState *s, bool 
 {
     for (int i = 0; i < l->k->buffers.n; i++) {
         if (l->own_buf[i] != own) continue;
-        if ((a->buf[i] & BUF_READ) && (s->buf[i] & BUF_WRITTEN)) return true;
-        if ((a->buf[i] & BUF_WRITTEN) && (s->buf[i] & (BUF_READ | BUF_WRITTEN))) return true;
+        if ((a->buf[i] & BUF_READ) && (s->buf[i] & (BUF_WRITTEN | BUF_ATOMIC))) return true;
+        if ((a->buf[i] & BUF_WRITTEN) && (s->buf[i] & (BUF_READ | BUF_WRITTEN | BUF_ATOMIC)))
+            return true;
+        if ((a->buf[i] & BUF_ATOMIC) && (s->buf[i] & (BUF_READ | BUF_WRITTEN))) return true;
     }
     return false;
 }
@@ -255,7 +259,8 @@ static bool overtakes(const Lower *l, const Access *a, const SyncState *s, bool 
 void sync_before(Lower *l, const TileOp *op)
 {
     // A trigger releases what stands before it, loads among that.
-    for (int i = 0; op->op == TOP_TRIGGER && i < l->k->buffers.n; i++)
+    bool releases = op->op == TOP_TRIGGER || op->op == TOP_BAR;
+    for (int i = 0; releases && i < l->k->buffers.n; i++)
         if (l->sync.buf[i] & BUF_PENDING) wait_pending(l, i);
     if (l->apply.op || l->uniform_depth) return; // covered by the enclosing unit
     if (op->op == TOP_ROLE) return; // sync_role_enter
@@ -411,7 +416,7 @@ static void find_parts(Lower *l, OwnPart *parts, const TileBlock *b)
         if (op->op == TOP_COPY || op->op == TOP_MMA_STORE) note_part(l, parts, &op->dst);
         if (op->op == TOP_MMA && op->a.frag < 0) note_part(l, parts, &op->a.view);
         if (op->op == TOP_MMA) note_part(l, parts, &op->b.view);
-        if (op->op == TOP_STORE) parts[op->elem.buffer].shared = true;
+        if (op->op == TOP_STORE || op->op == TOP_ATOMIC) parts[op->elem.buffer].shared = true;
         note_elements(parts, op->value);
         note_elements(parts, op->cond);
         find_parts(l, parts, &op->body);
@@ -479,6 +484,7 @@ static void walk_op(Lower *l, const TileOp *op)
         l->role = role;
         break;
     }
+    case TOP_BAR:
     case TOP_TRIGGER: l->sync.unfenced = l->sync.cp_async = false; break;
     case TOP_BARRIER: sync_barrier(l); break;
     default: break;

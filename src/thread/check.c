@@ -305,6 +305,16 @@ static bool letter_covers(char letter, ThreadOpcode op, ThreadType t)
     }
 }
 
+// Sums, minima and maxima need a type that says what the bits mean, the others only a width. Floats
+// can be added.
+static bool atomic_type(const ThreadOp *op)
+{
+    bool bits = op->type == TT_B32 || op->type == TT_B64;
+    if (op->n == ATOM_ADD) return !bits && op->type != TT_B16;
+    if (op->n == ATOM_MIN || op->n == ATOM_MAX) return !bits && is_int_type(op->type);
+    return bits;
+}
+
 // The row's letters, and then what single operations do not have though their letter says so.
 static bool check_types(Checker *c)
 {
@@ -327,6 +337,8 @@ static bool check_types(Checker *c)
         fits = letter_covers(*s, op->op, (ThreadType)op->type);
     if (fits && (op->op == OP_PACK || op->op == OP_UNPACK)) fits = op->type != TT_B16;
     if (fits && op->op == OP_SHFL) fits = op->type == TT_B32;
+    if (fits && (op->op == OP_CASS || op->op == OP_CASG)) fits = op->type != TT_B16;
+    if (fits && thread_attr(op->op) == ATTR_ATOMIC) fits = atomic_type(op);
     if (fits && op->op == OP_ABS) fits = op->type != TT_U32 && op->type != TT_U64;
     return fits || BROKEN(c, "type '%s' is not legal here", thread_type_name[op->type]);
 }
@@ -354,6 +366,7 @@ static bool check_attribute(Checker *c)
     case ATTR_EXTENT:
         return (n >= 8 && n <= 256 && n % 8 == 0) ||
                BROKEN(c, "extent %d; a multiple of 8 in 8 to 256 is required", n);
+    case ATTR_ATOMIC: return n < ATOM_CAS || BROKEN(c, "unknown atomic operation %d", n);
     case ATTR_SHFL: return n <= SHFL_DOWN || BROKEN(c, "unknown mode %d", n);
     case ATTR_RANK:
         return (n >= 1 && n <= 5) || BROKEN(c, "%d coordinates; 1 to 5 are required", n);

@@ -521,6 +521,10 @@ static int access_bytes(const ThreadOp *op)
     case OP_STG: return op->n * (op->type == TT_B8 ? 1 : bytes[thread_type_class[op->type]]);
     case OP_LDMATRIX:
     case OP_STMATRIX: return 16;
+    case OP_ATOMS:
+    case OP_ATOMG:
+    case OP_CASS:
+    case OP_CASG: return bytes[thread_type_class[op->type]];
     case OP_CPASYNC: return op->n;
     case OP_TMA_LOAD:
     case OP_TMA_STORE: return 128;
@@ -844,6 +848,10 @@ static void run_op(Checker *c, const ThreadOp *op, u32 active)
     case OP_UNPACK: run_unpack(c, op, mask, unsure); return;
     case OP_LDS:
     case OP_LDG:
+    case OP_ATOMS:
+    case OP_ATOMG:
+    case OP_CASS:
+    case OP_CASG:
     case OP_LDMATRIX: run_load(c, op, mask, unsure); return;
     default:
         if (thread_op[op->op].effect == EFF_PURE && op->op != OP_TMA_PREFETCH &&

@@ -65,6 +65,11 @@
     X(STS,           "st.shared",     "Sr",   "bf",    STORE, THREAD, 10, "!")                    \
     X(LDG,           "ld.global",     "FG",   "bf",    LOAD, THREAD, 10, "!")                     \
     X(STG,           "st.global",     "Gr",   "bf",    STORE, THREAD, 10, "!")                    \
+    /* read, change, write as one; the destination is what stood there before */               \
+    X(ATOMS,         "atom.shared",   "dSs",   "ilbf", STORE, THREAD, 12, "!")                    \
+    X(ATOMG,         "atom.global",   "dGs",   "ilbf", STORE, THREAD, 12, "!")                    \
+    X(CASS,          "cas.shared",    "dSss",  "b",    STORE, THREAD, 12, "!")                    \
+    X(CASG,          "cas.global",    "dGss",  "b",    STORE, THREAD, 12, "!")                    \
     X(LDMATRIX,      "ldmatrix",      "FS",   "-",     LOAD, WARP,   65, "!")                     \
     X(STMATRIX,      "stmatrix",      "Sr",   "-",     STORE, WARP,  78, "!")                     \
     X(CPASYNC,       "cp.async",      "SGx",  "-",     ASYNC, THREAD, 70, "!")                    \
@@ -89,6 +94,7 @@
     X(FENCE_PROXY,   "fence.proxy",   "",     "-",     SYNC, THREAD, 80, "fence.proxy.async.shared::cta;") \
     X(FENCE_MBAR_INIT, "fence.mbar.init", "", "-",     SYNC, CLUSTER, 80, "fence.mbarrier_init.release.cluster;") \
     X(MEMBAR,        "membar.cta",    "",     "-",     SYNC, CTA,    10, "membar.cta;")           \
+    X(MEMBAR_GPU,    "membar.gl",     "",      "-",    SYNC, GPU,    10, "membar.gl;")            \
     X(BAR_SYNC,      "bar.sync",      "xx",   "-",     SYNC, CTA,    10, "bar.sync %0, %1;")      \
     X(BAR_ARRIVE,    "bar.arrive",    "xx",   "-",     SYNC, CTA,    10, "bar.arrive %0, %1;")    \
     /* All threads of all blocks of the cluster: releases and acquires. */                        \

@@ -194,6 +194,7 @@ static void print_suffixes(Printer *p, const ThreadOp *op)
     case ATTR_MATRICES: buf_printf(p->out, ".x%d", op->n); break;
     case ATTR_BYTES: buf_printf(p->out, ".%d", op->n); break;
     case ATTR_EXTENT: buf_printf(p->out, ".n%d", op->n); break;
+    case ATTR_ATOMIC: buf_printf(p->out, ".%s", atomic_name[op->n % ATOM_COUNT]); break;
     case ATTR_SHFL: buf_printf(p->out, ".%s", shfl_mode_name[op->n % 4]); break;
     default: break;
     }

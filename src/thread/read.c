@@ -576,6 +576,13 @@ static bool attr_suffix(ThreadOp *op, const char *s, size_t n)
     case ATTR_MATRICES: return *s == 'x' && suffix_number(s + 1, n - 1, &op->n);
     case ATTR_EXTENT: return *s == 'n' && suffix_number(s + 1, n - 1, &op->n);
     case ATTR_BYTES: return suffix_number(s, n, &op->n);
+    case ATTR_ATOMIC:
+        for (u16 i = 0; i < ATOM_CAS; i++) {
+            if (!word_is(s, n, atomic_name[i])) continue;
+            op->n = i;
+            return true;
+        }
+        return false;
     case ATTR_SHFL:
         for (u16 i = 0; i < 4; i++) {
             if (!word_is(s, n, shfl_mode_name[i])) continue;

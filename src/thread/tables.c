@@ -66,6 +66,8 @@ i64 thread_buffer_offset(const ThreadBuffer *b, const i64 *coord)
 // In the order of their enums.
 const char *const reg_class_name[RC_COUNT] = {"pred", "b16", "b32", "b64", "f32"};
 const char *const param_kind_name[PARAM_TMAP + 1] = {"ptr", "s32", "s64", "f32", "tmap"};
+const char *const atomic_name[ATOM_COUNT] = {"add", "exch", "min", "max",
+                                             "and", "or",   "xor", "cas"};
 const char *const shfl_mode_name[4] = {"bfly", "idx", "up", "down"};
 
 // What the attribute `n` of an operation means, and with it how it is written.
@@ -82,6 +84,8 @@ ThreadAttr thread_attr(ThreadOpcode op)
     case OP_WGMMA_SS:
     case OP_WGMMA_RS: return ATTR_EXTENT;
     case OP_SHFL: return ATTR_SHFL;
+    case OP_ATOMS:
+    case OP_ATOMG: return ATTR_ATOMIC;
     case OP_TMA_LOAD:
     case OP_TMA_STORE: return ATTR_RANK;
     case OP_CPASYNC_WAIT:

@@ -200,6 +200,19 @@ enum {
 };
 // Source lane: own XOR x, x itself, own - x, own + x.
 typedef enum { SHFL_BFLY, SHFL_IDX, SHFL_UP, SHFL_DOWN } ShflMode;
+// What an atomic operation makes of the value in memory and its operand.
+typedef enum {
+    ATOM_ADD,
+    ATOM_EXCH,
+    ATOM_MIN,
+    ATOM_MAX,
+    ATOM_AND,
+    ATOM_OR,
+    ATOM_XOR,
+    ATOM_CAS, // the rows cas.*; no attribute
+    ATOM_COUNT
+} AtomicKind;
+extern const char *const atomic_name[ATOM_COUNT];
 
 typedef struct {
     // One kernel. Indices into the vectors are the names that operands use; nothing is ever

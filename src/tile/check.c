@@ -463,9 +463,26 @@ static void check_role(Checker *c, const TileOp *o)
     check_block(c, &o->body);
 }
 
+// An element of memory that others may see, and a scalar of its type for what was there.
+static void check_atomic(Checker *c, const TileOp *o)
+{
+    check_element(c, &o->elem);
+    if (o->elem.buffer < 0 || o->elem.buffer >= c->k->buffers.n) return;
+    const TileBuffer *b = &c->k->buffers.at[o->elem.buffer];
+    if (b->kind == TB_LOCAL) broken(c, "an atomic on a local buffer");
+    if (dtype_bytes[b->type] < 4 || o->imm < 0 || o->imm >= ATOM_COUNT)
+        broken(c, "atomic %lld of %s", (long long)o->imm, dtype_name[b->type]);
+    if (o->scalar < 0 || o->scalar >= c->k->scalars.n ||
+        c->k->scalars.at[o->scalar].type != b->type)
+        broken(c, "the result is no scalar of the element's type");
+    check_value(c, o->value, b->type);
+    check_value(c, o->cond, b->type);
+}
+
 static bool allowed_in_apply(int op)
 {
-    return op == TOP_IF || op == TOP_FOR || op == TOP_SET || op == TOP_STORE || op == TOP_FSET;
+    return op == TOP_IF || op == TOP_FOR || op == TOP_SET || op == TOP_STORE || op == TOP_FSET ||
+           op == TOP_ATOMIC;
 }
 
 static void check_op(Checker *c, const TileOp *o)
@@ -515,6 +532,17 @@ static void check_op(Checker *c, const TileOp *o)
                 (a->rank == 2 && a->dim[1] != b->dim[1]))
                 broken(c, "'%s' does not fit into '%s'", b->name, a->name);
         }
+        break;
+    case TOP_ATOMIC: check_atomic(c, o); break;
+    case TOP_BAR: {
+        i64 id = 0, n = 0;
+        if (!o->lo || !o->hi || !expr_is_const(o->lo, &id) || !expr_is_const(o->hi, &n) ||
+            id < 1 || id > 15 || n < 32 || n % 32 || n > 1024 || o->imm < 0 || o->imm > 1)
+            broken(c, "barrier %lld of %lld threads", (long long)id, (long long)n);
+        break;
+    }
+    case TOP_FENCE:
+        if (o->imm < 0 || o->imm > 1) broken(c, "an unknown fence");
         break;
     case TOP_BARRIER:
         if (o->level >= LEVEL_COUNT) broken(c, "an unknown level");

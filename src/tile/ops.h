@@ -37,6 +37,11 @@
     X(EVENT_WAIT, "event.wait", "t",  "until generation order / slots of slot order % slots is complete") \
     X(TRIGGER,   "trigger",  "t",     "this thread's arrival at that generation, or in all " \
                                       "blocks of the cluster")                                  \
+    X(ATOMIC,    "atomic",   "kEmxc", "scalar = element, and element = kind imm (AtomicKind) of " \
+                                      "it and value, as one; cas: = value if it was cond")      \
+    X(BAR,       "bar",      "rm",    "named barrier lo of hi threads: imm 1 sync, 0 arrive")   \
+    X(FENCE,     "fence",    "m",     "accesses before it are seen before those after it: imm 0 " \
+                                      "by the block, 1 by the device")                          \
     X(SETREG,    "setreg",   "m",     "register hand-over: imm > 0 inc, < 0 dec")
 
 typedef enum {

@@ -323,6 +323,7 @@ static void operation(Partial *p, const TileOp *o)
             p->scalar[o->scalar] = (u8)MAX(p->scalar[o->scalar], kind_of(p, o->value));
         }
         return;
+    case TOP_ATOMIC:
     case TOP_STORE:
         if (!p->apply) return;
         for (p->along = 0; p->along < (p->apply->var2 ? 2 : 1); p->along++) looked_at(p, o->value);

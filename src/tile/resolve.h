@@ -313,6 +313,11 @@ bool product_free_acc(Resolve *r, int frag, int slot, Loc loc); // as the accumu
 // ---- resolve_release.c
 void resolve_check_releases(Resolve *r); // of the kernel that was resolved
 
+// ---- resolve_device.c
+void resolve_sync(Resolve *r, const AstNode *s);
+// `__atomic_*` and `__bar_*`; false: it is none of them.
+bool resolve_device_call(Resolve *r, const AstNode *e, Value *out);
+
 // ---- resolve_call.c
 Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value);
 const char *resolve_c_builtin(const Resolve *r, const char *name); // or NULL

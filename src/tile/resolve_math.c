@@ -519,17 +519,6 @@ static const Builtin builtin[] = {
     {"__all", 1, BY_ALL},
     {"__sigmoid", 1, BY_SIGMOID},
     {"__softplus", 1, BY_SOFTPLUS},
-    {"__atomic_add", 2, -1},
-    {"__atomic_sub", 2, -1},
-    {"__atomic_exch", 2, -1},
-    {"__atomic_min", 2, -1},
-    {"__atomic_max", 2, -1},
-    {"__atomic_and", 2, -1},
-    {"__atomic_or", 2, -1},
-    {"__atomic_xor", 2, -1},
-    {"__atomic_cas", 3, -1},
-    {"__bar_arrive", 2, -1},
-    {"__bar_sync", 2, -1},
 };
 
 // __alignup(a, n), __aligndown(a, n): the multiple of n at or beside a.
@@ -670,6 +659,8 @@ Value math_call(Resolve *r, const AstNode *e)
         resolve_error(r, e->loc, NULL, "'%s' takes 2 arguments, found %d", e->name, e->list.n);
         return value_none();
     }
+    Value device;
+    if (resolve_device_call(r, e, &device)) return device;
     for (int i = 0; i < COUNT(builtin); i++) {
         const Builtin *f = &builtin[i];
         if (strcmp(f->name, e->name)) continue;

@@ -500,6 +500,8 @@ static void call_statement(Resolve *r, const AstNode *e)
         resolve_call_helper(r, e, false);
         return;
     }
+    Value device;
+    if (resolve_device_call(r, e, &device)) return; // its result may be left alone
     if (!is_inc && !is_dec) {
         Value v = resolve_expr(r, e);
         if (v.kind != VAL_NONE)
@@ -903,36 +905,6 @@ void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *res
 
 // ---- the rest ----------------------------------------------------------------------------------
 
-// sync.barrier : level
-static void sync_statement(Resolve *r, const AstNode *s)
-{
-    if (s->op != SYNC_BARRIER || s->level == AST_LEVEL_DEVICE || s->level == AST_LEVEL_CLUSTER) {
-        resolve_unsupported(r, s->loc,
-                            s->op == SYNC_BARRIER ? "sync.barrier of this level" : "sync.fence");
-        return;
-    }
-    if (!r->at || r->in_apply) {
-        resolve_error(r, s->loc, NULL,
-                      r->at ? "a barrier inside an apply" : "a barrier outside `parallel`");
-        return;
-    }
-    int level = s->level == AST_LEVEL_GROUP4  ? LEVEL_GROUP4
-                : s->level == AST_LEVEL_GROUP ? LEVEL_WARP
-                                              : LEVEL_BLOCK;
-    if (s->level == AST_LEVEL_THREAD) return; // a thread always agrees with itself
-    if (r->roles && level == LEVEL_BLOCK) {
-        resolve_error(r, s->loc, "hand over with events, or use `sync.barrier : group-4`",
-                      "a barrier of the whole block inside inthreads");
-        return;
-    }
-    if (level == LEVEL_GROUP4 && resolve_group4(r) < 0) {
-        resolve_error(r, s->loc, NULL, "a barrier of a warpgroup outside of `: group-4`");
-        return;
-    }
-    if (!resolve_together(r, s->loc, "a barrier", level)) return;
-    resolve_emit(r, TOP_BARRIER, s->loc)->level = (u8)level;
-}
-
 // assert(c, text): now, or by the launch plan when it depends on sizes.
 static void assertion(Resolve *r, const AstNode *s)
 {
@@ -1014,7 +986,7 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_BREAK:
     case AST_CONTINUE:
     case AST_YIELD: resolve_block(r, s); break;
-    case AST_SYNC: sync_statement(r, s); break;
+    case AST_SYNC: resolve_sync(r, s); break;
     case AST_RETURN: return_statement(r, s); break;
     case AST_ASSERT: assertion(r, s); break;
     default: resolve_error(r, s->loc, NULL, "this cannot stand here");
