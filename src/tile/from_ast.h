@@ -18,6 +18,11 @@ bool tile_from_ast(TileModule *m, const AstFile *f, const Contract *c, const cha
 // ---- infer.c: gives every fragment its register layout, and checks that shared operands of matrix
 // products have a swizzled layout. Errors go to m->diag; true when there is none.
 bool tile_infer_layouts(TileModule *m);
+// ---- library.c: built-in functions that are device helpers of their own.
+typedef struct {
+    const char *name, *text; // the text is one function of that name
+} TileLibraryFunction;
+const TileLibraryFunction *tile_library(const char *name); // NULL: there is none
 // ---- partial.c: partial sums of vectors are not read as complete ones. Called by the above.
 bool tile_check_partial(TileModule *m);
 

@@ -130,6 +130,7 @@ typedef struct { // a call of a device helper that is being inlined
     int flag;               // scalar that is 1 after a return inside a loop, -1: there is none
     const TileBlock *block; // where the body begins
     Map *types;             // type parameters -> DType + 1
+    bool library;           // a function of library.c, which may call its others
 } InlineCall;
 
 typedef struct Resolve Resolve;
@@ -322,6 +323,7 @@ bool resolve_device_call(Resolve *r, const AstNode *e, Value *out);
 Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value);
 const char *resolve_c_builtin(const Resolve *r, const char *name); // or NULL
 bool call_changes(const AstNode *n, const char *name); // n assigns to the variable
+Value call_library(Resolve *r, const char *name, const Value *arg, int n, Loc loc);
 void call_return(Resolve *r, const AstNode *s);
 i32 call_dtype(const Resolve *r, const AstNode *type); // DType, also of a type parameter; or -1
 // x[i] and *x of register arrays and pointers; `register_of`: number of a scalar, or -1.

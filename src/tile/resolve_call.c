@@ -503,6 +503,33 @@ static const char *last_name(const char *name)
     return colon ? colon + 1 : name;
 }
 
+// All nodes of a library function stand where it is called.
+static void put_at(AstNode *n, Loc loc)
+{
+    if (!n) return;
+    n->loc = loc;
+    AstNode *const part[] = {n->type, n->target, n->cond, n->value, n->body, n->alt};
+    for (int i = 0; i < COUNT(part); i++) put_at(part[i], loc);
+    const AstList *const lists[] = {&n->list, &n->list2, &n->list3, &n->list4, &n->attrs};
+    for (int k = 0; k < COUNT(lists); k++)
+        for (int i = 0; i < lists[k]->n; i++) put_at(lists[k]->at[i], loc);
+}
+
+static const AstPart *library_part(Resolve *r, const char *name, Loc loc)
+{
+    const TileLibraryFunction *f = tile_library(name);
+    if (!f) return NULL;
+    AstFile *file = ast_parse(r->arena, r->m->names, diag_new(r->arena), loc.file, f->text,
+                              strlen(f->text), NULL, 0);
+    for (int i = 0; i < file->nparts; i++) {
+        if (file->parts[i].kind != PART_DEVICE) continue;
+        if (!file->parts[i].fn) BUG("library function %s: %s", name, file->parts[i].why);
+        put_at(file->parts[i].fn, loc);
+        return &file->parts[i];
+    }
+    BUG("library function %s has no text", name);
+}
+
 // The part with that name that fits best; the first one when none fits.
 static const AstPart *find_helper(Resolve *r, const AstNode *e, const Arguments *a)
 {
@@ -644,20 +671,15 @@ static void inline_body(Resolve *r, InlineCall *c)
     r->tail = tail;
 }
 
-// call f(args); as a statement its value is dropped, and it need not have one.
-Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
+// The helper with its arguments, which are those of e.
+static Value inline_call(Resolve *r, const AstNode *e, const AstPart *part, Arguments *a,
+                         bool as_value)
 {
-    if (!r->at) {
-        resolve_error(r, e->loc, NULL, "a device function can only be called inside `parallel`");
-        return value_none();
-    }
-    Arguments a;
-    evaluate(r, e, &a);
-    const AstPart *part = find_helper(r, e, &a);
     if (!check_helper(r, e, part)) return value_none();
     const AstNode *fn = part->fn;
     InlineCall c = {.fn = fn, .scalar = -1, .flag = -1, .value = value_none()};
-    c.types = deduce(r, e, fn, &a);
+    c.library = fn->name && tile_library(fn->name) != NULL;
+    c.types = deduce(r, e, fn, a);
     i32 type;
     if (!result_type(r, e, fn, c.types, &type)) return value_none();
     c.returns = type >= 0;
@@ -669,13 +691,13 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
     if (!r->call_depth++) r->call_statements = 0;
     Map *caller = r->names, *callee = map_new(r->arena);
     int mark = scope_push(r), errors = diag_errors(r->diag);
-    bool bound = bind_arguments(r, e, fn, &a, c.types, callee);
+    bool bound = bind_arguments(r, e, fn, a, c.types, callee);
     r->names = callee;
     if (bound) inline_body(r, &c);
     scope_pop(r, mark);
     r->names = caller;
     for (int i = 0; bound && i < fn->list.n; i++)
-        if (a.copy[i] >= 0) copy_out(r, e->list.at[i], a.copy[i]);
+        if (a->copy[i] >= 0) copy_out(r, e->list.at[i], a->copy[i]);
     r->call_depth--;
     if (!c.returns || diag_errors(r->diag) != errors) return value_none();
     if (!always_returns(fn->body)) {
@@ -683,4 +705,34 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
         return value_none();
     }
     return c.scalar >= 0 ? resolve_scalar_read(r, c.scalar, e->loc) : c.value;
+}
+
+// A built-in function of library.c with arguments that are values already.
+Value call_library(Resolve *r, const char *name, const Value *arg, int n, Loc loc)
+{
+    if (!r->at) {
+        resolve_error(r, loc, NULL, "'%s' can only be called inside `parallel`", name);
+        return value_none();
+    }
+    Arguments a = {0};
+    AstNode none = {.kind = AST_ERROR, .loc = loc}, *at[4] = {&none, &none, &none, &none};
+    AstNode e = {.kind = AST_CALL, .loc = loc, .name = name, .list = {at, n}};
+    for (int i = 0; i < n; i++) {
+        a.value[i] = arg[i];
+        a.copy[i] = -1;
+    }
+    return inline_call(r, &e, library_part(r, name, loc), &a, true);
+}
+
+// call f(args); as a statement its value is dropped, and it need not have one.
+Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
+{
+    if (!r->at) {
+        resolve_error(r, e->loc, NULL, "a device function can only be called inside `parallel`");
+        return value_none();
+    }
+    Arguments a;
+    evaluate(r, e, &a);
+    const AstPart *part = r->call && r->call->library ? library_part(r, e->name, e->loc) : NULL;
+    return inline_call(r, e, part ? part : find_helper(r, e, &a), &a, as_value);
 }

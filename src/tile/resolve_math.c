@@ -479,7 +479,8 @@ enum {
     BY_SIGMOID = -6,
     BY_SOFTPLUS = -7,
     BY_GELU = -8,
-    BY_ALL = -9 // __all(c) is !__any(!c)
+    BY_ALL = -9,     // __all(c) is !__any(!c)
+    BY_LIBRARY = -10 // library.c
 };
 
 static const Builtin builtin[] = {
@@ -496,22 +497,22 @@ static const Builtin builtin[] = {
     {"__fmaf", 3, TM_FMA},
     {"__tanh", 1, TM_TANH},
     {"__exp", 1, BY_EXP},
-    {"__expm1", 1, -1},
+    {"__expm1", 1, BY_LIBRARY},
     {"__log", 1, BY_LOG},
-    {"__log1p", 1, -1},
-    {"__pow", 2, -1},
-    {"__sin", 1, -1},
-    {"__cos", 1, -1},
-    {"__tan", 1, -1},
-    {"__sinh", 1, -1},
-    {"__cosh", 1, -1},
-    {"__asin", 1, -1},
-    {"__acos", 1, -1},
-    {"__atan", 1, -1},
-    {"__atan2", 2, -1},
-    {"__ceil", 1, -1},
-    {"__floor", 1, -1},
-    {"__round", 1, -1},
+    {"__log1p", 1, BY_LIBRARY},
+    {"__pow", 2, BY_LIBRARY},
+    {"__sin", 1, BY_LIBRARY},
+    {"__cos", 1, BY_LIBRARY},
+    {"__tan", 1, BY_LIBRARY},
+    {"__sinh", 1, BY_LIBRARY},
+    {"__cosh", 1, BY_LIBRARY},
+    {"__asin", 1, BY_LIBRARY},
+    {"__acos", 1, BY_LIBRARY},
+    {"__atan", 1, BY_LIBRARY},
+    {"__atan2", 2, BY_LIBRARY},
+    {"__ceil", 1, BY_LIBRARY},
+    {"__floor", 1, BY_LIBRARY},
+    {"__round", 1, BY_LIBRARY},
     {"__sign", 1, BY_SIGN},
     {"__isfinite", 1, BY_FINITE},
     {"__gelu", 1, BY_GELU},
@@ -634,9 +635,14 @@ static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
         return call_int_minmax(r, (TileMath)f->math, v[0], v[1], e->loc);
     if (!dtype_is_float(t) || t == DT_F64) t = DT_F32;
     for (int i = 0; i < f->args; i++) {
-        Value c = resolve_convert(r, v[i], DT_F32, e->list.at[i]->loc);
-        if (c.kind == VAL_NONE) return c;
-        x[i] = value_tree(r, &c, e->loc);
+        v[i] = resolve_convert(r, v[i], DT_F32, e->list.at[i]->loc);
+        if (v[i].kind == VAL_NONE) return v[i];
+        x[i] = value_tree(r, &v[i], e->loc);
+    }
+    if (f->math == BY_LIBRARY) {
+        Value y = call_library(r, f->name, v, f->args, e->loc);
+        if (y.kind == VAL_NONE) return y;
+        return value_texpr(cast_tree(r, value_tree(r, &y, e->loc), t, e->loc));
     }
     if (f->math < 0) {
         Value v0 = call_composed(r, f->math, x[0], e->loc);
@@ -651,9 +657,45 @@ static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
     return value_texpr(cast_tree(r, y, t, e->loc));
 }
 
+// CUDA's names for the bits of a value, in helpers.
+static bool bits_call(Resolve *r, const AstNode *e, Value *out)
+{
+    static const struct {
+        const char *name;
+        DType to;
+    } casts[] = {
+        {"__float_as_int", DT_S32},
+        {"__float_as_uint", DT_U32},
+        {"__int_as_float", DT_F32},
+        {"__uint_as_float", DT_F32},
+    };
+    for (int i = 0; r->helper && i < COUNT(casts); i++) {
+        if (strcmp(casts[i].name, e->name) || e->list.n != 1) continue;
+        Value v = resolve_expr(r, e->list.at[0]);
+        if (v.kind == VAL_SCALAR && v.type == DT_F64) v = resolve_convert(r, v, DT_F32, e->loc);
+        *out = value_none();
+        if (v.kind == VAL_NONE) return true;
+        if (v.kind != VAL_SCALAR || dtype_bytes[v.type] != 4) {
+            resolve_error(r, e->loc, NULL, "'%s' needs a value of 4 bytes, found %s", e->name,
+                          value_describe(r, &v));
+            return true;
+        }
+        TExpr *x = ARENA_NEW(r->arena, TExpr);
+        *x = (TExpr){.kind = TX_BITCAST, .type = casts[i].to, .loc = e->loc,
+                     .a = value_tree(r, &v, e->loc)};
+        *out = value_texpr(x);
+        return true;
+    }
+    return false;
+}
+
 // A built-in function by its row in the table above.
 Value math_call(Resolve *r, const AstNode *e)
 {
+    Value bits;
+    if (bits_call(r, e, &bits)) return bits;
+    if (r->call && r->call->library && tile_library(e->name))
+        return resolve_call_helper(r, e, false);
     if (!strcmp(e->name, "__alignup") || !strcmp(e->name, "__aligndown")) {
         if (e->list.n == 2) return call_align(r, e, !strcmp(e->name, "__alignup"));
         resolve_error(r, e->loc, NULL, "'%s' takes 2 arguments, found %d", e->name, e->list.n);
