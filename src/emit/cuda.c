@@ -81,11 +81,13 @@ const char *cu_index(Cuda *x, const Operand *o, i64 plus)
     return s;
 }
 
-// A predicate that is only ever one value is printed as that value and never declared.
+// A predicate that is only ever one value is printed as that value and never declared, and a folded
+// register as its expression.
 const char *cu_element(Cuda *x, const Operand *o, int k)
 {
     const CudaReg *r = &x->reg[o->reg];
-    const char *name = r->constant < 0 ? r->name : r->constant ? "true" : "false";
+    const char *name = r->text ? r->text : r->name;
+    if (r->constant >= 0) name = r->constant ? "true" : "false";
     if (x->fn->regs.at[o->reg].count > 1)
         name = cu_text(x, "%s[%s]", name, cu_index(x, o, k));
     return o->negate ? cu_text(x, "!%s", name) : name;
@@ -109,10 +111,20 @@ static const char *float_text(Cuda *x, u32 bits)
     return cu_text(x, "%s%s", s, strpbrk(s, ".e") ? "f" : ".0f");
 }
 
+// A position over unroll variables, which are of C's int, as unsigned bits: where it may be negative
+// that takes a cast, or shifts and conversions would take it for a signed number.
+static const char *affine_text(Cuda *x, const Operand *o, RegClass class)
+{
+    bool negative = o->base < 0, name = o->nterms == 1 && o->term[0].coef == 1 && !o->base;
+    for (int i = 0; i < o->nterms; i++) negative |= o->term[i].coef < 0;
+    const char *cast = !negative ? "" : class == RC_B64 ? "(uint64_t)" : "(uint32_t)";
+    return cu_text(x, name ? "%s%s" : "%s(%s)", cast, cu_index(x, o, 0));
+}
+
 // An integer that the class holds, as unsigned bits.
 static const char *integer_text(Cuda *x, const Operand *o, RegClass class)
 {
-    if (o->nterms) return cu_text(x, "(%s)", cu_index(x, o, 0));
+    if (o->nterms) return affine_text(x, o, class);
     i64 v = o->base;
     if (class == RC_PRED) return v ? "true" : "false";
     if (v >= 0 && v <= INT32_MAX) return cu_text(x, "%lld", (long long)v);
@@ -138,7 +150,7 @@ const char *cu_signed(Cuda *x, const Operand *o, ThreadType t)
     RegClass class = thread_type_class[t];
     const char *type = class == RC_B64 ? "int64_t" : class == RC_B16 ? "(int)(int16_t" : "int";
     const char *close = class == RC_B16 ? ")" : "";
-    if (o->kind == OPD_IMM && o->nterms) return integer_text(x, o, class);
+    if (o->kind == OPD_IMM && o->nterms) return cu_text(x, "(%s)", cu_index(x, o, 0));
     if (o->kind == OPD_IMM) {
         i64 v = class == RC_B64 ? o->base : class == RC_B16 ? (int16_t)o->base : (i32)o->base;
         if (v >= 0 && v <= INT32_MAX) return cu_text(x, "%lld", (long long)v);
@@ -200,6 +212,54 @@ static const char *declaration(Cuda *x, int reg, bool set)
                      set && r->writes == 1 ? "const " : "", cu_class[t->class], r->name, array);
 }
 
+// Index of the bracket that closes the one at `s`, or of the end.
+static int closing(const char *s)
+{
+    int depth = 0, i = 0;
+    for (; s[i]; i++) {
+        depth += (s[i] == '(' || s[i] == '[') - (s[i] == ')' || s[i] == ']');
+        if (!depth) break;
+    }
+    return i;
+}
+
+// Expressions come with brackets, which the whole right side and arguments of calls do not need:
+// those between '(' or ", " on the left and ')' or ',' or the end on the right are left out.
+static const char *tidy(Cuda *x, const char *text)
+{
+    size_t n = strlen(text), to = 0;
+    char *out = arena_strndup(x->arena, text, n), *drop = ARENA_ARRAY(x->arena, char, n + 1);
+    memset(drop, 0, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        bool left = !i || text[i - 1] == '(' || (i > 1 && text[i - 1] == ' ' && text[i - 2] == ',');
+        if (text[i] != '(' || !left) continue;
+        size_t end = i + (size_t)closing(text + i);
+        if (end >= n || (text[end + 1] && text[end + 1] != ')' && text[end + 1] != ',')) continue;
+        drop[i] = drop[end] = 1;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!drop[i]) out[to++] = text[i];
+    out[to] = 0;
+    return out;
+}
+
+// A text that stays whole as an operand: a name, a number, one call.
+static bool is_whole(const char *s)
+{
+    while (isalnum((u8)*s) || *s == '_' || *s == '.') s++;
+    if (!*s) return true;
+    int end = closing(s);
+    return (*s == '(' || *s == '[') && s[end] && !s[end + 1];
+}
+
+// The value of a folded register: a number gets the type of its register, an expression brackets.
+static void keep_text(Cuda *x, int reg, const char *text)
+{
+    RegClass class = (RegClass)x->fn->regs.at[reg].class;
+    if (!text[strspn(text, "0123456789")]) text = cu_text(x, class == RC_B64 ? "%sull" : "%su", text);
+    x->reg[reg].text = is_whole(text) ? text : cu_text(x, "(%s)", text);
+}
+
 // A value of bit class that goes to a float register is reinterpreted, never converted; loads do
 // that by their type already.
 void cu_assign(Cuda *x, const CudaStmt *s, const char *fmt, ...)
@@ -208,30 +268,39 @@ void cu_assign(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     bool float_of_bits = x->fn->regs.at[d->reg].class == RC_F32 &&
                          thread_type_class[s->op.type] == RC_B32 && s->op.op != OP_LDS &&
                          s->op.op != OP_LDG;
+    va_list ap;
+    va_start(ap, fmt);
+    const char *value = arena_vprintf(x->arena, fmt, ap);
+    va_end(ap);
+    if (float_of_bits) value = cu_text(x, "__uint_as_float(%s)", value);
+    value = tidy(x, value);
+    if (s->folded) {
+        keep_text(x, d->reg, value);
+        return;
+    }
+    CudaReg *r = &x->reg[d->reg];
+    r->text = NULL; // the value before was folded into this one
     indent(x);
-    if (x->pending == d->reg) {
+    if (x->pending == d->reg || r->late) {
         buf_puts(x->out, declaration(x, d->reg, true));
         x->pending = -1;
+        r->late = false;
     } else {
         buf_puts(x->out, cu_element(x, d, 0));
     }
-    buf_puts(x->out, float_of_bits ? " = __uint_as_float(" : " = ");
-    va_list ap;
-    va_start(ap, fmt);
-    buf_vprintf(x->out, fmt, ap);
-    va_end(ap);
-    if (float_of_bits) buf_putc(x->out, ')');
+    buf_printf(x->out, " = %s", value);
     end_statement(x, s);
 }
 
 // A statement without a result of its own: stores, copies, barriers, loads of vectors.
 void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
 {
-    indent(x);
     va_list ap;
     va_start(ap, fmt);
-    buf_vprintf(x->out, fmt, ap);
+    const char *text = arena_vprintf(x->arena, fmt, ap);
     va_end(ap);
+    indent(x);
+    buf_puts(x->out, tidy(x, text));
     end_statement(x, s);
 }
 
@@ -340,7 +409,7 @@ static void declare(Cuda *x, CudaBlock *b, int i)
         int reg = b->declares.at[b->declared];
         // Sorted by first use, so the next one is the only candidate.
         if (x->reg[reg].first != i) break;
-        if (x->reg[reg].constant >= 0) continue;
+        if (x->reg[reg].constant >= 0 || (s->folded && reg == s->op.opnd[0].reg)) continue;
         if (declares_itself(x, s, reg)) x->pending = reg;
         else if (x->fn->regs.at[reg].count > 1) cu_line(x, "%s;", declaration(x, reg, false));
         else cu_line(x, "%s = 0;", declaration(x, reg, false)); // its value comes later
@@ -401,7 +470,7 @@ void cu_unroll(Cuda *x, const CudaStmt *s)
 
 void cu_if(Cuda *x, const CudaStmt *s)
 {
-    cu_line(x, "if (%s) {", cu_element(x, &s->op.opnd[0], 0));
+    cu_line(x, "%s {", tidy(x, cu_text(x, "if (%s)", cu_element(x, &s->op.opnd[0], 0))));
     print_body(x, s->body);
     if (s->other) {
         cu_line(x, "} else {");
@@ -505,8 +574,9 @@ void cu_kernel(Cuda *x, const ThreadFn *f, Buf *out)
     x->last_line = 0;
     x->uses_warp = x->policy_first = x->policy_last = false;
     CudaBlock *tree = cu_tree(x);
-    cu_name_kernel(x);
+    cu_name_kernel(x, tree);
     cu_find_held(x, tree);
+    cu_find_folded(x, tree);
     print_body(x, tree);
     print_signature(x, out);
     print_prologue(x, out);

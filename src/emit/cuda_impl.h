@@ -1,5 +1,6 @@
 // cuda_impl.h - what the files of the CUDA printer share. cuda_tree.c copies a kernel into a tree
-// of statements and decides where each register is declared; cuda_wgmma.c finds which registers the
+// of statements and decides where each register is declared; cuda_fold.c finds values that need no
+// name; cuda_wgmma.c finds which registers the
 // tensor cores hold at each place; cuda_op.c, cuda_mem.c and cuda_wgmma.c print operations;
 // cuda_host.c prints the launcher; cuda.c the frame.
 //
@@ -28,6 +29,7 @@ typedef struct {
     CudaRanges hold;         // wgmma.fence, wgmma.wait, unroll: registers that uses must not move
                              // across it
     bool fresh;              // wgmma: the accumulator's old contents do not count
+    bool folded;             // its value stands as an expression where it is used (cuda_fold.c)
 } CudaStmt;
 struct CudaBlock {
     CudaBlock *parent; // NULL: the kernel's body. The body of a `for` has the loop's scope above
@@ -47,6 +49,8 @@ typedef struct {
     int first;               // statement of `home` that uses it first, -1: not yet known
     int reads, writes;       // operations that do
     int constant;            // a predicate that is only ever 0 or 1; -1: none
+    const char *text;        // of a folded value, from its statement on; NULL: it goes by its name
+    bool late;               // its first value is folded; the statement of the second declares it
 } CudaReg;
 
 // ---- the printer --------------------------------------------------------------------------------
@@ -79,8 +83,11 @@ void cu_visit(const CudaStmt *s, CudaVisit *visit, void *ctx);
 CudaBlock *cu_tree(Cuda *x);            // also fills x->reg but for the names
 bool cu_whole_role(const ThreadFn *f, const ThreadOp *op); // do all warps run it?
 
+// cuda_fold.c
+void cu_find_folded(Cuda *x, CudaBlock *body); // fills CudaStmt.folded
+
 // cuda_names.c
-void cu_name_kernel(Cuda *x);
+void cu_name_kernel(Cuda *x, CudaBlock *body);
 const char *cu_unique(Cuda *x, Map *taken, const char *name, const char *suffix);
 Map *cu_reserved(Cuda *x);              // words that no name of the program may have
 

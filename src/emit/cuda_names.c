@@ -1,5 +1,5 @@
 // cuda_names.c - names of the CUDA text: each is the program's own where C++ allows it. Registers
-// have the first choice, then unroll variables, then parameters.
+// have the first choice, then parameters, then unroll variables, which live in their loop only.
 //
 // In: names of the thread IR, which are unique within their kind only and may be words of C++. Out:
 // one name each, unique within the kernel; the same input gives the same names on every run.
@@ -71,8 +71,25 @@ const char *cu_unique(Cuda *x, Map *taken, const char *name, const char *suffix)
     return result;
 }
 
+// The variable of an unroll region keeps its name, but where a register or a loop around it has it.
+static void name_unrolls(Cuda *x, CudaBlock *b, Map *taken)
+{
+    for (int i = 0; i < b->stmts.n; i++) {
+        CudaStmt *s = &b->stmts.at[i];
+        const char *name = NULL;
+        if (s->op.op == OP_UNROLL) {
+            const char *given = x->fn->unrolls.at[s->op.imm];
+            const char *base = arena_strndup(x->arena, given, strcspn(given, "_"));
+            name = x->unroll_name[s->op.imm] = cu_unique(x, taken, base, "_");
+        }
+        if (s->body) name_unrolls(x, s->body, taken);
+        if (s->other) name_unrolls(x, s->other, taken);
+        if (name) map_put(taken, name, NULL); // its scope ends here
+    }
+}
+
 // The kernel's own name is taken as well: inside it a register of that name would hide it.
-void cu_name_kernel(Cuda *x)
+void cu_name_kernel(Cuda *x, CudaBlock *body)
 {
     const ThreadFn *f = x->fn;
     Map *taken = cu_reserved(x);
@@ -82,10 +99,9 @@ void cu_name_kernel(Cuda *x)
     map_put(taken, intern(x->names, f->name), (void *)f->name);
     for (int i = 0; i < f->regs.n; i++)
         x->reg[i].name = cu_unique(x, taken, f->regs.at[i].name, "_");
-    x->unroll_name = ARENA_ARRAY(x->arena, const char *, f->unrolls.n);
-    for (int i = 0; i < f->unrolls.n; i++)
-        x->unroll_name[i] = cu_unique(x, taken, f->unrolls.at[i], "_");
     x->param_name = ARENA_ARRAY(x->arena, const char *, f->params.n);
     for (int i = 0; i < f->params.n; i++)
         x->param_name[i] = cu_unique(x, taken, f->params.at[i].name, "_arg");
+    x->unroll_name = ARENA_ARRAY(x->arena, const char *, f->unrolls.n);
+    name_unrolls(x, body, taken);
 }

@@ -175,6 +175,9 @@ void cu_add(Cuda *x, const CudaStmt *s)
         cu_assign(x, s, "%s %c %lld", src(x, s, 1), minus ? '+' : '-', (long long)-b->base);
     } else if (is_plain_imm(b) && !b->base) {
         cu_assign(x, s, "%s", src(x, s, 1));
+    } else if (b->kind == OPD_IMM && b->nterms && s->op.opnd[1].kind == OPD_REG) {
+        // The register makes the sum unsigned.
+        cu_assign(x, s, "%s %c (%s)", src(x, s, 1), minus ? '-' : '+', cu_index(x, b, 0));
     } else {
         cu_assign(x, s, "%s %c %s", src(x, s, 1), minus ? '-' : '+', src(x, s, 2));
     }
