@@ -313,6 +313,8 @@ static void put_loads(const Page *p, int at, Buf *b)
         buf_printf(b, ", %lld load%s", (long long)f->n, plural(f->n));
         if (t) buf_printf(b, " of %lld", (long long)box_bytes(p, t));
         buf_printf(b, " into %s", buffer_name(p, f->subject));
+        if (p->x->peers[f->subject])
+            buf_printf(b, " of all %d blocks, which each bring as much", p->x->fn->cluster);
     }
 }
 
@@ -352,8 +354,10 @@ static void print_arrivals(const Page *p, int ring)
     put_roles(p, FACT_ARRIVE, ring, ANY, "", &b);
     if (!p->x->by_bytes[ring]) {
         buf_printf(&b, ": %lld arrival%s", (long long)count, plural(count));
-        if (count == warps) buf_printf(&b, ", one of each warp");
-        else if (count == warps * 32) buf_printf(&b, ", one of each thread");
+        int blocks = p->x->peers[ring] ? p->x->fn->cluster : 1;
+        if (count == warps * blocks) buf_printf(&b, ", one of each warp");
+        else if (count == warps * 32 * blocks) buf_printf(&b, ", one of each thread");
+        if (blocks > 1) buf_printf(&b, " of all %d blocks of the cluster", blocks);
     }
     put(p, p->x->by_bytes[ring] ? "and arrivals" : "completed by", &b);
     buf_free(&b);

@@ -208,6 +208,7 @@ static void walk_access(Walk *w, const ThreadOp *op)
     case OP_LDG: add(w, FACT_GLOBAL_READ, b, -1, -1, 0, op->loc); break;
     case OP_STG: add(w, FACT_GLOBAL_WRITE, b, -1, -1, 0, op->loc); break;
     case OP_TMA_LOAD:
+        w->x->peers[b] |= (op->flags & OPF_MULTICAST) != 0;
         add(w, FACT_TMA_LOAD, b, op->mem[1].buffer, op->opnd[2].reg, w->times, op->loc);
         fill(w, b, op->loc);
         break;
@@ -247,7 +248,9 @@ static void walk_mbarrier(Walk *w, const ThreadOp *op)
         add(w, FACT_EXPECT, ring, -1, -1, number(&op->opnd[2]), op->loc);
         break;
     case OP_MBAR_ARRIVE:
+    case OP_MBAR_ARRIVE_CLUSTER:
     case OP_CPASYNC_ARRIVE:
+        w->x->peers[ring] |= op->op == OP_MBAR_ARRIVE_CLUSTER;
         add(w, FACT_ARRIVE, ring, -1, -1, 0, op->loc);
         release(w, ring, true, op->loc);
         break;
@@ -342,6 +345,7 @@ static void walk_op(Walk *w, const ThreadOp *op)
     case OP_WGMMA_WAIT: walk_product(w, op); return;
     case OP_MBAR_INIT:
     case OP_MBAR_ARRIVE:
+    case OP_MBAR_ARRIVE_CLUSTER:
     case OP_MBAR_ARRIVE_EXPECT:
     case OP_MBAR_EXPECT:
     case OP_MBAR_WAIT:
@@ -375,6 +379,7 @@ Explained *explain_collect(Arena *a, const ThreadModule *m, const ThreadFn *fn)
     x->fn = fn;
     x->arrivals = ARENA_ARRAY(a, i64, fn->buffers.n + 1);
     x->by_bytes = ARENA_ARRAY(a, bool, fn->buffers.n + 1);
+    x->peers = ARENA_ARRAY(a, bool, fn->buffers.n + 1);
     vec_push(a, &x->roles, ((ExplainRole){0, fn->threads / 32, -1, 0, (Loc){0}}));
     find_byte_rings(x, &fn->body);
     for (int pass = 0; pass < 2; pass++) {

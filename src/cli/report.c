@@ -107,6 +107,7 @@ static void report_launch(const Run *r, Buf *out)
         label(out, "launch");
         buf_printf(out, "%s: %u x %u x %u blocks of %d threads", k->name, k->grid[0], k->grid[1],
                    k->grid[2], k->block);
+        if (k->cluster > 1) buf_printf(out, " in clusters of %d", k->cluster);
         if (k->smem_bytes)
             buf_printf(out, ", %.1f KB of shared memory", (double)k->smem_bytes / 1024);
         RtKernelInfo info;

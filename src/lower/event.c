@@ -69,12 +69,13 @@ static void find_uses(Lower *l, const TileBlock *b)
         if (op->op == TOP_SETREG) l->moves_registers = true;
         if (op->event >= 0) {
             EventState *e = &l->events[op->event];
+            bool peers = op->cluster && l->tf->cluster > 1;
             if (op->op == TOP_EVENT_WAIT) add_range(l, &e->waits, l->role, op);
-            if (op->op == TOP_TRIGGER && e->triggers.n && e->cluster != op->cluster)
+            if (op->op == TOP_TRIGGER && e->triggers.n && e->cluster != peers)
                 lower_error(l, op->loc, "use one of them everywhere",
                             "event %s is triggered here and in the whole cluster",
                             l->k->events.at[op->event].name);
-            if (op->op == TOP_TRIGGER) e->cluster = op->cluster;
+            if (op->op == TOP_TRIGGER) e->cluster = peers;
             if (op->op == TOP_TRIGGER) add_trigger(l, e, op);
             if (op->op == TOP_COPY) {
                 add_range(l, &e->copies, l->role, op);
@@ -170,9 +171,9 @@ static void make_event(Lower *l, int index)
                     written);
         return;
     }
-    e->named = t->scalar && t->ready && !t->count && !e->copies.n && !e->cluster && whole_warps(&e->triggers) &&
-               whole_warps(&e->waits) && apart(&e->triggers, &e->waits) &&
-               l->named_high - 1 > l->named_low;
+    e->named = t->scalar && t->ready && !t->count && !e->copies.n && !e->cluster &&
+               whole_warps(&e->triggers) && whole_warps(&e->waits) &&
+               apart(&e->triggers, &e->waits) && l->named_high - 1 > l->named_low;
     if (e->named) {
         e->id = l->named_high--;
         e->threads = threads_of(&e->triggers) + threads_of(&e->waits);
@@ -300,7 +301,7 @@ static void arrive(Lower *l, const TileOp *op, bool publishes)
     bool warps = l->role.lo % 32 == 0 && l->role.hi % 32 == 0;
     Address a = event_address(l, op);
     Operand outer = l->b.guard;
-    if (op->op == TOP_TRIGGER && op->cluster) {
+    if (op->op == TOP_TRIGGER && l->events[op->event].cluster) {
         cluster_arrive(l, a, warps, publishes);
         return;
     }

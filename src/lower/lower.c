@@ -644,7 +644,7 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     tf->threads = k->threads;
     tf->maxnreg = k->maxnreg;
     tf->min_ctas = k->min_blocks;
-    tf->cluster = MAX(k->cluster, 1);
+    tf->cluster = plain ? 1 : MAX(k->cluster, 1); // no multicast, so nothing goes to other blocks
     l->tf = tf;
     l->b = (ThreadBuilder){.mod = out, .fn = tf, .at = &tf->body, .loc = k->loc};
     PlanStep *s = ARENA_NEW(a, PlanStep);
