@@ -271,7 +271,10 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     p.acc_regs = lower_frag_regs(c);
     p.acc_base = (i64)op->frag_slot * p.acc_regs;
     thread_emit0(&l->b, OP_WGMMA_FENCE, 0); // one a product: the assembler injects what it misses
-    for (int k = 0; k < p.steps; k++) emit_step(l, &p, k, !(from_zero && k == 0));
+    for (int i = 0; i < p.steps; i++) {
+        int k = op->imm ? (int)((u64)op->imm >> (4 * i) & 15) : i;
+        emit_step(l, &p, k, !(from_zero && i == 0));
+    }
     thread_emit0(&l->b, OP_WGMMA_COMMIT, 0);
     l->nwritten = 0;
     vec_push(l->m->arena, &l->inflight, ((InFlight){op->future, op->frag, op->a.frag}));

@@ -8,6 +8,7 @@
 //     a A operand    b B operand   E elem (store) y engine and modifiers  m axis, kind or amount in `imm`
 //     B body         O other        t event and order      r thread range (lo, hi constants)
 //     p first column of the fragment in `imm`, `from N` in the text when it is not 0
+//     q order of the steps of K in `imm`, `order N` in the text when it is not 0
 //   A copy with an event: imm is the bytes of all copies of that generation on the first of them, else 0.
 #ifndef BATON_TILE_OPS_H
 #define BATON_TILE_OPS_H
@@ -28,7 +29,9 @@
     X(COPY,      "copy",     "dsyemt", "tile copy; outside an array it reads zero and " \
                                  "writes nothing; completes its event") \
     X(WAIT,      "wait",     "e",     "data of an async copy is visible to the scope; an async product is done") \
-    X(MMA,       "mma",      "fabe",  "frag += A * B; a future: asynchronous until its wait")   \
+    X(MMA,       "mma",      "fabeq", "frag += A * B; a future: asynchronous until its wait; imm: " \
+                                 "four bits for each step of K, the order of the steps; 0: as " \
+                                 "they come")   \
     X(MMA_STORE, "mma.store", "fpd",  "columns of a fragment to memory, converted to its type") \
     X(REDUCE,    "reduce",   "fgm",   "frag = reduction of frag2 over axis imm&1; kind imm>>1: TileReduce") \
     X(FCOPY,     "fcopy",    "fg",    "frag = frag2")                                           \

@@ -226,6 +226,9 @@ static void print_field(Printer *p, const TileOp *o, char letter)
                    o->cluster ? " multicast" : "");
         break;
     case 'm': buf_printf(p->out, "%lld", (long long)o->imm); break;
+    case 'q':
+        if (o->imm) buf_printf(p->out, "order %lld", (long long)o->imm);
+        break;
     case 'p': buf_printf(p->out, "from %lld", (long long)o->imm); break;
     case 'r':
         buf_puts(p->out, "(");

@@ -469,6 +469,9 @@ static void take_field(Reader *r, TileOp *o, char letter)
         o->cluster = try_word(r, "multicast");
         break;
     case 'm': o->imm = take_int(r); break;
+    case 'q':
+        if (try_word(r, "order")) o->imm = take_int(r);
+        break;
     case 'p':
         if (try_word(r, "from")) o->imm = take_int(r);
         break;

@@ -467,13 +467,35 @@ static Value resolve_list(Resolve *r, const AstNode *e)
     return v;
 }
 
-// Increments are statements of their own; inside expressions their moment would matter.
-static Value resolve_unary(Resolve *r, const AstNode *e)
+// n++ and its kin inside an expression: the variable is stepped where the expression is evaluated,
+// left to right; the value is the one before or behind the step.
+static Value resolve_increment(Resolve *r, const AstNode *e)
 {
-    if (e->op >= AST_OP_PREINC && e->op <= AST_OP_POSTDEC) {
-        resolve_unsupported(r, e->loc, "'%s' inside an expression", ast_op_text(e->op));
+    const AstNode *name = e->value;
+    const Symbol *s = name && name->kind == AST_NAME ? scope_find(r, name->name) : NULL;
+    bool plus = e->op == AST_OP_PREINC || e->op == AST_OP_POSTINC;
+    if (!s || !s->mutable) {
+        Value v = resolve_expr(r, name);
+        if (v.kind != VAL_NONE)
+            resolve_error(r, e->loc, "declare it `mutable`", "'%s' needs a mutable variable",
+                          ast_op_text(e->op));
         return value_none();
     }
+    DType type = r->k->scalars.at[s->scalar].type;
+    if (dtype_is_float(type)) {
+        resolve_unsupported(r, e->loc, "'%s' of a float inside an expression",
+                            ast_op_text(e->op));
+        return value_none();
+    }
+    if (e->op == AST_OP_PREINC || e->op == AST_OP_PREDEC) resolve_step(r, s, plus, e->loc);
+    Value v = value_index(r, resolve_freeze(r, s->value.index, name->name, e->loc), type);
+    if (e->op == AST_OP_POSTINC || e->op == AST_OP_POSTDEC) resolve_step(r, s, plus, e->loc);
+    return v;
+}
+
+static Value resolve_unary(Resolve *r, const AstNode *e)
+{
+    if (e->op >= AST_OP_PREINC && e->op <= AST_OP_POSTDEC) return resolve_increment(r, e);
     if (e->op == AST_OP_ADDRESS) return call_address(r, e);
     if (e->op == AST_OP_DEREF) {
         Value v = resolve_expr(r, e->value);

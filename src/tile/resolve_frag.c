@@ -505,6 +505,44 @@ static bool check_product(Resolve *r, const AstNode *s, const TileFrag *acc, con
     return true;
 }
 
+enum { SCHEDULE_STEPS = 16 };
+
+// [[schedule(k_tiles(..))]]: the order in which the steps of K are multiplied, four bits for each.
+static bool schedule(Resolve *r, const AstNode *s, i64 steps, i64 *order)
+{
+    *order = 0;
+    for (int i = 0; i < s->attrs.n; i++) {
+        const AstNode *a = s->attrs.at[i];
+        const AstNode *tiles = a->list.n == 1 ? a->list.at[0] : NULL;
+        if (!a->name || strcmp(a->name, "schedule") || !tiles || tiles->kind != AST_CALL ||
+            !tiles->name || strcmp(tiles->name, "k_tiles")) {
+            resolve_error(r, a->loc, NULL,
+                          "a product takes the attribute [[schedule(k_tiles(..))]]");
+            return false;
+        }
+        if (steps > SCHEDULE_STEPS) {
+            resolve_unsupported(r, a->loc, "k_tiles of more than %d steps", SCHEDULE_STEPS);
+            return false;
+        }
+        u64 seen = 0, code = 0;
+        for (int k = 0; k < tiles->list.n && k < SCHEDULE_STEPS; k++) {
+            i64 n;
+            if (!resolve_const(r, tiles->list.at[k], "a step of k_tiles", 0, steps - 1, &n))
+                return false;
+            seen |= 1ull << n;
+            code |= (u64)n << (4 * k);
+        }
+        if (tiles->list.n != steps || seen != (1ull << steps) - 1) {
+            resolve_error(r, tiles->loc, NULL,
+                          "k_tiles must name each of the %lld steps of this product once, 0 to "
+                          "%lld", (long long)steps, (long long)steps - 1);
+            return false;
+        }
+        *order = (i64)code;
+    }
+    return true;
+}
+
 // mma.row.row acc, a, b and its three other orders. The first word is A's, the second B's: `col`
 // says that the operand is given transposed.
 static void mma_multiply(Resolve *r, const AstNode *s)
@@ -521,7 +559,6 @@ static void mma_multiply(Resolve *r, const AstNode *s)
         resolve_unsupported(r, s->loc, "%s", later[i].name);
         return;
     }
-    if (s->attrs.n) resolve_unsupported(r, s->attrs.at[0]->loc, "[[%s]]", s->attrs.at[0]->name);
     Value acc;
     TileOperand a = {0}, b = {0};
     OperandShape sa = {0}, sb = {0};
@@ -557,7 +594,10 @@ static void mma_multiply(Resolve *r, const AstNode *s)
     if ((a.frag >= 0 && !product_free(r, a.frag, a.frag_slot, false, sa.e->loc)) ||
         !product_free_acc(r, acc.frag, acc.slot, s->target->loc))
         return;
+    i64 order;
+    if (!schedule(r, s, k / mma_atom(sa.type), &order)) return;
     TileOp *o = resolve_emit(r, TOP_MMA, s->loc);
+    o->imm = order;
     o->frag = acc.frag;
     o->frag_slot = acc.slot;
     o->a = a;
@@ -583,8 +623,10 @@ static bool mask_store(Resolve *r, const AstNode *s, TileView *dst)
     return true;
 }
 
-// .transp acc, dst: element by element, dst[j, i] = acc[i, j]. What hangs over is not written.
-static void store_transposed(Resolve *r, const AstNode *s, const Value *acc, const Value *dst)
+// Element by element, dst[i, j] = acc[i, j], or dst[j, i] for .transp. What hangs over is not
+// written.
+static void store_elements(Resolve *r, const AstNode *s, const Value *acc, const Value *dst,
+                           bool transposed)
 {
     const TileFrag f = r->k->frags.at[acc->frag];
     TileOp *apply = resolve_emit(r, TOP_APPLY, s->loc);
@@ -596,7 +638,8 @@ static void store_transposed(Resolve *r, const AstNode *s, const Value *acc, con
     expr_set_range(r->x, apply->var2, 0, f.dim[1] - 1);
     TileView one = dst->view;
     const Expr *inside = expr_const(r->x, 1);
-    const char *const var[2] = {apply->var2, apply->var};
+    const char *const var[2] = {transposed ? apply->var2 : apply->var,
+                                transposed ? apply->var : apply->var2};
     for (int i = 0; i < 2; i++) {
         int d = dst->view.dim[i];
         one.origin[d] = expr_add(r->x, one.origin[d], expr_var(r->x, var[i]));
@@ -665,8 +708,11 @@ static void mma_store(Resolve *r, const AstNode *s)
         if (!stored_columns(r, s->value, f, &first, &width)) return;
         f->dim[1] = width;
     }
-    if (part && transposed) {
-        resolve_unsupported(r, s->value->loc, "a part of a fragment in mma.store.transp");
+    // The registers of an f32 accumulator are stored in pairs; all else goes element by element.
+    bool elements = transposed || f->type != DT_F32 ||
+                    (dst.type != DT_F32 && dst.type != DT_F16 && dst.type != DT_BF16);
+    if (part && elements) {
+        resolve_unsupported(r, s->value->loc, "a part of this fragment in mma.store");
         return;
     }
     i64 rows = 0, cols = 0;
@@ -685,7 +731,7 @@ static void mma_store(Resolve *r, const AstNode *s)
         return;
     }
     bool same = dst.type == f->type;
-    if (!same && !(f->type == DT_F32 && dtype_is_float(dst.type) && dst.type != DT_F64)) {
+    if (!same && !(dtype_is_float(f->type) && dtype_is_float(dst.type) && dst.type != DT_F64)) {
         resolve_error(r, s->target->loc, NULL, "mma.store cannot convert %s to %s",
                       dtype_name[f->type], dtype_name[dst.type]);
         return;
@@ -694,8 +740,8 @@ static void mma_store(Resolve *r, const AstNode *s)
     if (!product_free(r, acc.frag, acc.slot, false, s->value->loc)) return;
     resolve_pending(r, &dst.view, s->target->loc);
     view_used(r, &dst.view, true, s->target->loc);
-    if (transposed) {
-        if (f->dim[0]) store_transposed(r, s, &acc, &dst);
+    if (elements) {
+        if (f->dim[0]) store_elements(r, s, &acc, &dst, transposed);
         return;
     }
     TileOp *o = resolve_emit(r, TOP_MMA_STORE, s->loc);
