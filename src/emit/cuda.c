@@ -111,8 +111,8 @@ static const char *float_text(Cuda *x, u32 bits)
     return cu_text(x, "%s%s", s, strpbrk(s, ".e") ? "f" : ".0f");
 }
 
-// A position over unroll variables, which are of C's int, as unsigned bits: where it may be negative
-// that takes a cast, or shifts and conversions would take it for a signed number.
+// A position over unroll variables, which are of C's int, as unsigned bits: where it may be
+// negative that takes a cast, or shifts and conversions would take it for a signed number.
 static const char *affine_text(Cuda *x, const Operand *o, RegClass class)
 {
     bool negative = o->base < 0, name = o->nterms == 1 && o->term[0].coef == 1 && !o->base;
@@ -256,7 +256,8 @@ static bool is_whole(const char *s)
 static void keep_text(Cuda *x, int reg, const char *text)
 {
     RegClass class = (RegClass)x->fn->regs.at[reg].class;
-    if (!text[strspn(text, "0123456789")]) text = cu_text(x, class == RC_B64 ? "%sull" : "%su", text);
+    if (!text[strspn(text, "0123456789")])
+        text = cu_text(x, class == RC_B64 ? "%sull" : "%su", text);
     x->reg[reg].text = is_whole(text) ? text : cu_text(x, "(%s)", text);
 }
 

@@ -1,12 +1,13 @@
 // cuda_fold.c - which values have no name in the CUDA text but stand where they are used: values
 // that the compiler named itself, are computed once without an effect, and are used once, a few
-// statements below in the same block. `const uint32_t i_7 = S + 127; const uint32_t i_8 = i_7 >> 7;`
-// becomes one line. So does a value that is changed once right away: `at = ...; at = at >> 4;`.
+// statements below in the same block. So `const uint32_t i_7 = S + 127;` and then
+// `const uint32_t i_8 = i_7 >> 7;` become one line. So does a value that is changed once right
+// away: `at = ...; at = at >> 4;`.
 //
-// In: the tree of a kernel. Out: CudaStmt.folded; cuda.c then keeps the text of such a value instead
-// of printing a statement. The meaning stays: between the value's statement and its use stand only
-// statements without effects, and none that writes what the value is computed from. So
-// nothing moves across a barrier, a wait or an asynchronous product.
+// In: the tree of a kernel. Out: CudaStmt.folded; cuda.c then keeps the text of such a value
+// instead of printing a statement. The meaning stays: between the value's statement and its use stand only
+// statements without effects, and none that writes what the value is computed from. So nothing
+// moves across a barrier, a wait or an asynchronous product.
 #include "cuda_impl.h"
 
 #include <ctype.h>
@@ -62,7 +63,8 @@ static bool is_plain(const Cuda *x, const ThreadOp *op)
 {
     switch (op->op) {
     case OP_MOV:
-        if (op->opnd[1].kind == OPD_REG) return !strchr("ivp", *x->fn->regs.at[op->opnd[0].reg].name);
+        if (op->opnd[1].kind == OPD_REG)
+            return !strchr("ivp", *x->fn->regs.at[op->opnd[0].reg].name);
         return op->opnd[1].kind == OPD_FIMM ||
                (op->opnd[1].kind == OPD_IMM && !op->opnd[1].nterms);
     case OP_ADD:
@@ -104,8 +106,9 @@ static bool is_pure(const CudaStmt *s)
 
 static bool same_place(Place a, Place b) { return a.block == b.block && a.at == b.at; }
 
-// Where the value of the statement at `here` is used, if that is one place; else no block. A register
-// that is written twice has two values: the first may go into the statement that writes the second.
+// Where the value of the statement at `here` is used, if that is one place; else no block. A
+// register that is written twice has two values: the first may go into the statement that writes
+// the second.
 static Place only_use(const Fold *f, Place here, const CudaStmt *s)
 {
     const Place none = {NULL, 0};
@@ -114,7 +117,8 @@ static Place only_use(const Fold *f, Place here, const CudaStmt *s)
     const CudaReg *r = &f->x->reg[reg];
     const ThreadReg *t = &f->x->fn->regs.at[reg];
     const Uses *u = &f->uses[reg];
-    if (t->count != 1 || t->class == RC_B16 || r->constant >= 0 || !is_made_name(t->name)) return none;
+    if (t->count != 1 || t->class == RC_B16 || r->constant >= 0 || !is_made_name(t->name))
+        return none;
     if (r->writes == 1 && r->reads == 1) return u->last_read;
     bool first = r->writes == 2 && r->home == here.block && same_place(u->first_write, here) &&
                  !same_place(u->last_write, here) && same_place(u->first_read, u->last_write);
