@@ -14,7 +14,7 @@ implementation makes 50 launches to warm up and 200 between events; the median o
 bursts after 1 s of idle time, three of each.
 
 A kernel is FILE.co with options of `baton build`, or a FILE.ptx that was built before:
-    --kernel "v4.co,v4.co -D STAGES=3,/tmp/other.ptx"
+    --kernel "v4.co,mine.co -D STAGES=3,/tmp/other.ptx"
 Before it is timed, its result is checked on sampled rows of every head against fp32 arithmetic:
 |error| <= 0.05 + 0.1 |reference|; a kernel that is wrong is named and left out, and the exit status
 is 1. All read q, k, v and write o as [B, S, H, D]; cuDNN gets transposed views, as models

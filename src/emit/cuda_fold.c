@@ -5,9 +5,9 @@
 // away: `at = ...; at = at >> 4;`.
 //
 // In: the tree of a kernel. Out: CudaStmt.folded; cuda.c then keeps the text of such a value
-// instead of printing a statement. The meaning stays: between the value's statement and its use stand only
-// statements without effects, and none that writes what the value is computed from. So nothing
-// moves across a barrier, a wait or an asynchronous product.
+// instead of printing a statement. The meaning stays: between the value's statement and its use
+// stand only statements without effects, and none that writes what the value is computed from. So
+// nothing moves across a barrier, a wait or an asynchronous product.
 #include "cuda_impl.h"
 
 #include <ctype.h>
