@@ -24,11 +24,13 @@ typedef struct {
     Diag *diag;                // gets one error per broken rule
     int errors;                // so far, all kernels
     i32 *trips;                // per unroll variable: trip count while bound, else 0
+    int bound[MAX_NESTING], nbound; // the bound ones, outermost first
     Map *reg_named, *param_named; // name -> index + 1
     int lane_if;               // enclosing ifs whose predicate differs between lanes
     int first_warp, warps;     // of the enclosing role
     int nesting;               // enclosing regions
     i64 copies, expanded;      // product of enclosing trip counts, operations so far
+    Loc overflow;              // the operation that was one too many
 } Checker;
 
 // Reports a broken rule and returns false; check functions return false once they have reported.
@@ -408,15 +410,18 @@ static bool check_flags(Checker *c)
 
 // ---- places in buffers -------------------------------------------------------------------------
 
+static bool unroll_bound(const Checker *c, const char *name)
+{
+    for (int i = 0; i < c->nbound; i++)
+        if (strcmp(c->fn->unrolls.at[c->bound[i]], name) == 0) return true;
+    return false;
+}
+
 // Is the variable of a coordinate bound here: a scalar register, a variable of an enclosing
 // unroll, a special register, or an integer parameter?
 static bool variable_bound(Checker *c, const char *name)
 {
-    if (*name == '$') {
-        for (int i = 0; i < c->fn->unrolls.n; i++)
-            if (c->trips[i] && strcmp(c->fn->unrolls.at[i], name + 1) == 0) return true;
-        return false;
-    }
+    if (*name == '$') return unroll_bound(c, name + 1);
     Intern *names = expr_pool_names(c->mod->exprs);
     if (*name == '%') {
         int reg = (int)(intptr_t)map_get(c->reg_named, intern(names, name + 1)) - 1;
@@ -595,11 +600,10 @@ static void check_unroll(Checker *c)
         return;
     }
     const char *name = c->fn->unrolls.at[op->imm];
-    for (int i = 0; i < c->fn->unrolls.n; i++)
-        if (c->trips[i] && strcmp(c->fn->unrolls.at[i], name) == 0) {
-            BROKEN(c, "variable %s is bound by an enclosing region already", name);
-            return;
-        }
+    if (unroll_bound(c, name)) {
+        BROKEN(c, "variable %s is bound by an enclosing region already", name);
+        return;
+    }
     if (!op->n) {
         BROKEN(c, "no iterations");
         return;
@@ -607,7 +611,9 @@ static void check_unroll(Checker *c)
     i64 copies = c->copies;
     c->copies = MIN(copies * op->n, MAX_EXPANDED + 1);
     c->trips[op->imm] = op->n;
+    c->bound[c->nbound++] = op->imm;
     check_block(c, &op->body);
+    c->nbound--;
     c->trips[op->imm] = 0;
     c->copies = copies;
 }
@@ -680,6 +686,7 @@ static void check_op(Checker *c, const ThreadOp *op)
         return;
     }
     // Saturates like the copies: a million trips of a million must not wrap to something small.
+    if (c->expanded <= MAX_EXPANDED) c->overflow = c->op->loc;
     c->expanded = MIN(c->expanded + c->copies, MAX_EXPANDED + 1);
     if (!check_operands(c) || !check_mems(c) || !check_single(c)) return;
     bool guarded = op->guard.kind != OPD_NONE;
@@ -856,7 +863,7 @@ static void check_fn(Checker *c, const ThreadFn *f)
     check_block(c, &f->body);
     c->op = NULL;
     if (c->expanded > MAX_EXPANDED)
-        rule(c, (Loc){0}, "use for instead of unroll", "more than %d operations after unrolling",
+        rule(c, c->overflow, "use for instead of unroll", "more than %d operations after unrolling",
              MAX_EXPANDED);
     if (c->errors == before && !thread_check_addresses(c->mod, f, c->diag)) c->errors++;
 }
