@@ -252,6 +252,8 @@ Value resolve_extent(Resolve *r, Value list, const AstList *args, Loc loc); // x
 Value view_of_buffer(Resolve *r, int buffer);
 Value view_span(Resolve *r, const Value *v, Loc loc);
 bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *out);
+// A box that must lie in its buffer as a whole; `what` names it.
+bool view_inside(Resolve *r, const TileView *v, const char *what, Loc loc);
 void view_used(Resolve *r, const TileView *v, bool write, Loc loc); // marks parameters in / out
 const char *view_text(Resolve *r, const Value *v);                  // "bf16 [128, 64]"
 

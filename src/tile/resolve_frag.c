@@ -451,6 +451,7 @@ static bool need_mma_operand(Resolve *r, const AstNode *e, bool is_a, TileOperan
                       "%s must have two constant dimensions; it is %s", which, view_text(r, &v));
         return false;
     }
+    if (!view_inside(r, &v.view, which, e->loc)) return false;
     resolve_pending(r, &v.view, e->loc);
     o->view = v.view;
     return true;

@@ -86,6 +86,87 @@ void view_used(Resolve *r, const TileView *v, bool write, Loc loc)
         p->in = true;
 }
 
+// ---- what an index runs over -------------------------------------------------------------------
+
+static const Expr *replace_one(void *ctx, const Expr *var)
+{
+    const Expr **pair = ctx;
+    return var == pair[0] ? pair[1] : NULL;
+}
+
+// e with the indices of parallels replaced by variables that have the range of this role.
+static const Expr *in_role(Resolve *r, const Expr *e)
+{
+    int first = r->role_lo, last = r->role_hi - 1; // threads of the role, within the level
+    for (int i = 1; r->roles && i < r->npar; i++) {
+        int lo = first / r->par[i].threads, hi = last / r->par[i].threads;
+        const char *name = intern_printf(r->m->names, "%s@%d-%d", r->par[i].var, lo, hi);
+        const Expr *pair[2] = {expr_var(r->x, r->par[i].var), expr_var(r->x, name)};
+        expr_set_range(r->x, name, lo, hi);
+        e = expr_subst(r->x, e, replace_one, pair);
+        if (lo != hi) break; // inside of it everything runs over its whole range
+        first -= lo * r->par[i].threads;
+        last -= lo * r->par[i].threads;
+    }
+    return e;
+}
+
+// Does e take its least value (`low`) or its greatest? A sum of multiples of variables does, if each
+// takes all values of its range: scalars only have the range of their type, and block indices of a
+// grid of unknown size begin at 0 and may end anywhere.
+static bool attains(const Resolve *r, const Expr *e, bool low)
+{
+    i64 lo, hi;
+    switch (e->op) {
+    case EX_CONST: return true;
+    case EX_VAR:
+        for (int i = 0; i < r->k->scalars.n; i++)
+            if (r->k->scalars.at[i].name == e->name) return false;
+        return expr_range(r->x, e, &lo, &hi) && (low ? e->name[0] == '%' : hi < 1 << 24);
+    case EX_ADD: return attains(r, e->a, low) && attains(r, e->b, low);
+    case EX_SUB: return attains(r, e->a, low) && attains(r, e->b, !low);
+    case EX_MUL:
+        return e->b->op == EX_CONST && attains(r, e->a, e->b->value >= 0 ? low : !low);
+    default: return false;
+    }
+}
+
+// Without a condition around it every value of an index is used: those below 0, and (`above`) those
+// from `whole` on are errors. `what` names the index, `unit` what it counts.
+static bool check_reach(Resolve *r, const Expr *i, const Expr *whole, bool above, const char *what,
+                        const char *unit, Loc loc)
+{
+    i64 lo, hi, n = 0;
+    if (r->guards || (r->loop && r->loop->end >= 0)) return true;
+    const Expr *e = in_role(r, i);
+    expr_range(r->x, e, &lo, &hi);
+    above = above && expr_is_const(whole, &n);
+    bool under = lo != INT64_MIN && lo < 0 && attains(r, e, true);
+    bool over = above && hi != INT64_MAX && hi >= n && attains(r, e, false);
+    if (!under && !over) return true;
+    if (over)
+        resolve_error(r, loc, "guard it with an `if`",
+                      "%s %s runs from %lld to %lld; the dimension has %lld %s", what,
+                      resolve_text(r, i), (long long)lo, (long long)hi, (long long)n, unit);
+    else
+        resolve_error(r, loc, "guard it with an `if`", "%s %s begins at %lld", what,
+                      resolve_text(r, i), (long long)lo);
+    return false;
+}
+
+bool view_inside(Resolve *r, const TileView *v, const char *what, Loc loc)
+{
+    const TileBuffer *b = &r->k->buffers.at[v->buffer];
+    for (int d = 0; d < b->rank; d++) {
+        const Expr *last = expr_add(r->x, v->origin[d],
+                                    expr_sub(r->x, v->extent[d], expr_const(r->x, 1)));
+        if (!check_reach(r, last, b->dim[d], true, arena_printf(r->arena, "the end of %s:", what),
+                         "elements", loc))
+            return false;
+    }
+    return true;
+}
+
 // ---- tilings -----------------------------------------------------------------------------------
 
 static bool is_wild(const AstNode *e) { return e && e->kind == AST_WILD; }
@@ -135,6 +216,16 @@ static bool check_start(Resolve *r, const Expr *start, const Expr *whole, const 
     return true;
 }
 
+// The same for each value that the place of a tile takes. An array may be left at its end, where
+// tiles read zeros; a buffer of the block may not.
+static bool check_tile(Resolve *r, const TileView *v, const Expr *start, const Expr *whole,
+                       const Expr *at, Loc loc)
+{
+    bool above = r->k->buffers.at[v->buffer].kind != TB_GLOBAL;
+    return check_start(r, start, whole, at, loc) &&
+           check_reach(r, start, whole, above, "the tile's start", "elements", loc);
+}
+
 // Narrows dimension d of the buffer to [start, start + extent), relative to the view.
 static void narrow(Resolve *r, TileView *v, int d, const Expr *start, const Expr *extent)
 {
@@ -169,7 +260,8 @@ static Value view_subspan(Resolve *r, const AstNode *e, Value v)
         if (!unit || !i) return value_none();
         const Expr *start = expr_mul(r->x, i, unit);
         if (is_wild(size) && start->op == EX_CONST && start->value == 0) continue;
-        if (!check_start(r, start, whole, i, at ? at->at[k]->loc : size->loc)) return value_none();
+        if (!check_tile(r, &v.view, start, whole, i, at ? at->at[k]->loc : size->loc))
+            return value_none();
         if (e->op == VIEW_MODSPAN) n = expr_bin(r->x, EX_MIN, n, expr_sub(r->x, whole, start));
         narrow(r, &out, d, start, n);
     }
@@ -213,7 +305,7 @@ static Value view_chunk(Resolve *r, const AstNode *e, Value v)
         }
         const Expr *n = expr_bin(r->x, EX_DIV, v.view.extent[d], f);
         const Expr *start = expr_mul(r->x, i, n);
-        if (!check_start(r, start, v.view.extent[d], i, item->loc)) return value_none();
+        if (!check_tile(r, &v.view, start, v.view.extent[d], i, item->loc)) return value_none();
         narrow(r, &out, d, start, n);
     }
     v.view = out;
@@ -239,7 +331,7 @@ static Value view_box(Resolve *r, const AstNode *e, Value v)
         const Expr *n = is_wild(size) ? whole : resolve_index(r, size, "the extent of a box");
         if (from && !is_wild(from->at[k])) start = resolve_index(r, from->at[k], "an offset");
         if (!n || !start || !check_extent(r, n, whole, size->loc) ||
-            !check_start(r, start, whole, start, from ? from->at[k]->loc : size->loc))
+            !check_tile(r, &v.view, start, whole, start, from ? from->at[k]->loc : size->loc))
             return value_none();
         narrow(r, &out, d, start, n);
     }
@@ -289,6 +381,9 @@ static Value index_array(Resolve *r, const AstNode *e, Value v)
                       resolve_text(r, i), v.count[0]);
         return value_none();
     }
+    if (!check_reach(r, i, expr_const(r->x, v.count[0]), true, "the index", "buffers",
+                     e->list.at[0]->loc))
+        return value_none();
     const Expr *slot = i;
     if (v.view.slot)
         slot = expr_add(r->x, expr_mul(r->x, v.view.slot, expr_const(r->x, v.count[0])), i);
@@ -406,36 +501,6 @@ Value resolve_member(Resolve *r, const AstNode *e)
 
 // ---- elements ----------------------------------------------------------------------------------
 
-// A sum of multiples of variables, each of which takes every value of its range: the bounds of such
-// an expression are values of it. Scalars and block indices only have the range of their type.
-static bool is_attained(const Resolve *r, const Expr *e)
-{
-    i64 lo, hi;
-    switch (e->op) {
-    case EX_CONST: return true;
-    case EX_VAR:
-        for (int i = 0; i < r->k->scalars.n; i++)
-            if (r->k->scalars.at[i].name == e->name) return false;
-        return expr_range(r->x, e, &lo, &hi) && hi < 1 << 24;
-    case EX_ADD:
-    case EX_SUB: return is_attained(r, e->a) && is_attained(r, e->b);
-    case EX_MUL: return is_attained(r, e->a) && e->b->op == EX_CONST;
-    default: return false;
-    }
-}
-
-// Without a condition around it every value of the index is used.
-static bool check_index(Resolve *r, const Expr *i, const Expr *whole, Loc loc)
-{
-    i64 lo, hi, n;
-    if (r->guards || !expr_is_const(whole, &n) || !expr_range(r->x, i, &lo, &hi)) return true;
-    if ((lo >= 0 && hi < n) || !is_attained(r, i)) return true;
-    resolve_error(r, loc, "guard it with an `if`",
-                  "the index %s runs from %lld to %lld; the dimension has %lld elements",
-                  resolve_text(r, i), (long long)lo, (long long)hi, (long long)n);
-    return false;
-}
-
 // One element: a view of extents 1 that keeps no dimension.
 static Value memory_element(Resolve *r, const AstNode *e, Value v)
 {
@@ -447,7 +512,7 @@ static Value memory_element(Resolve *r, const AstNode *e, Value v)
         const Expr *i = resolve_index(r, e->list.at[k], "the index of an element");
         Loc at = e->list.at[k]->loc;
         if (!i || !check_start(r, i, v.view.extent[d], i, at) ||
-            !check_index(r, i, v.view.extent[d], at))
+            !check_reach(r, i, v.view.extent[d], true, "the index", "elements", at))
             return value_none();
         one->origin[d] = expr_add(r->x, v.view.origin[d], i);
     }
