@@ -24,15 +24,19 @@ class Meter:
         self.missing, self.handle = None, ctypes.c_void_p()
         try:
             self.lib = ctypes.CDLL(library)
-            status = self.lib.nvmlInit_v2()
-            if not status:
-                status = (self.lib.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(self.handle))
-                          if uuid else self.lib.nvmlDeviceGetHandleByIndex_v2(
-                              0, ctypes.byref(self.handle)))
+            status = self.lib.nvmlInit_v2() or self.find(uuid)
             if status:
                 self.missing = f"{library} answers {status}"
         except (OSError, AttributeError) as e:
             self.missing = str(e)
+
+    def find(self, uuid):
+        """The GPU with that identity; the only one, when it is not known by it."""
+        handle, count = ctypes.byref(self.handle), ctypes.c_uint()
+        status = self.lib.nvmlDeviceGetHandleByUUID(uuid.encode(), handle) if uuid else 2
+        if status and not self.lib.nvmlDeviceGetCount_v2(ctypes.byref(count)) and count.value == 1:
+            status = self.lib.nvmlDeviceGetHandleByIndex_v2(0, handle)
+        return status
 
     def number(self, function, kind, *before):
         """The number that `function` writes through its last parameter, or None."""

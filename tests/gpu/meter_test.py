@@ -60,6 +60,8 @@ unsigned long long energy = 5000;
 int nvmlInit_v2(void) { return 0; }
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **h)
 { *h = (void *)0x1234567890; return uuid[4] == 'x' ? 0 : 6; }
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = COUNT; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **h) { *h = (void *)0x1234567890; return i; }
 static int bad(void *h) { return h != (void *)0x1234567890; }
 int nvmlDeviceGetTotalEnergyConsumption(void *h, unsigned long long *mj) { *mj = energy += 250; return bad(h); }
 int nvmlDeviceGetPowerUsage(void *h, unsigned *mw) { *mw = 698500; return bad(h); }
@@ -70,8 +72,10 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *h, unsigned long long *r) { 
 
 
 def test_library(scratch):
-    path = f"{scratch}.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", path], input=FAKE.encode(), check=True)
+    path, single = f"{scratch}.so", f"{scratch}.1.so"
+    for file, count in ((path, 8), (single, 1)):
+        subprocess.run(["gcc", "-shared", "-fPIC", f"-DCOUNT={count}", "-x", "c", "-", "-o", file],
+                       input=FAKE.encode(), check=True)
     meter = Meter("GPU-x", path)
     expect("present", meter.missing, None)
     expect("joules", meter.joules(), 5.25)
@@ -80,6 +84,8 @@ def test_library(scratch):
     wrong = Meter("GPU-?", path)
     expect("unknown device", wrong.missing, f"{path} answers 6")
     expect("no joules", wrong.joules(), None)
+    expect("the only device, by another identity", Meter("GPU-?", single).joules(), 5.25)
+    expect("the only device, without identity", Meter(None, single).missing, None)
     absent = Meter(None, "libno-such-library.so.7")
     expect("no library", "libno-such-library" in absent.missing, True)
     expect("no state", absent.state(), (None, None, None, None))
