@@ -100,6 +100,7 @@ typedef struct { // how the kernel uses an event
 
 typedef struct { // what the first walk found for an accumulator
     i64 rows, cols;
+    bool f16; // it was declared f16: the sums are kept in f32
 } AccShape;
 
 typedef struct {                // kept per shared buffer, for messages

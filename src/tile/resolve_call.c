@@ -24,7 +24,8 @@ const char *resolve_c_builtin(const Resolve *r, const char *name)
         {"expm1f", "__expm1"},  {"log1pf", "__log1p"},  {"fabs", "__fabs"},   {"isfinite", "__isfinite"},
         {"__powf", "__pow"},    {"__sinf", "__sin"},    {"__cosf", "__cos"},  {"__log2f", "__log2f"},
         {"__fsqrt_rn", "__sqrt"}, {"__frsqrt_rn", "__rsqrt"}, {"exp2", "__exp2f"}, {"sqrt", "__sqrt"},
-        {"abs", "__abs"},
+        {"ceil", "__ceil"},   {"floor", "__floor"}, {"pow", "__pow"},
+        {"exp", "__exp"},         {"log", "__log"},     {"fmin", "__min"},    {"fmax", "__max"},
     };
     for (int i = 0; r->helper && i < COUNT(same); i++)
         if (!strcmp(same[i][0], name)) return intern(r->m->names, same[i][1]);

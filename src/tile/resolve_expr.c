@@ -136,6 +136,13 @@ static Value convert_int(Resolve *r, Value v, DType to, Loc loc)
     return v;
 }
 
+// In a helper, C's truth: numbers are conditions.
+static Value c_truth(Resolve *r, Value v, Loc loc)
+{
+    if (!r->helper || v.kind != VAL_SCALAR || v.type == DT_BOOL) return v;
+    return math_binary(r, AST_OP_NE, v, value_index(r, expr_const(r->x, 0), DT_S32), loc);
+}
+
 // The table of implicit conversions: integers among each other and to floats, floats among each
 // other, with a warning when a value may be lost; constants only when theirs is.
 Value resolve_convert(Resolve *r, Value v, DType to, Loc loc)
@@ -149,6 +156,13 @@ Value resolve_convert(Resolve *r, Value v, DType to, Loc loc)
     if (v.type == to) return v;
     bool from_float = dtype_is_float(v.type), to_float = dtype_is_float(to);
     const char *hint = arena_printf(r->arena, "convert with `__to<%s>(..)`", dtype_name[to]);
+    if (r->helper && to == DT_BOOL) return c_truth(r, v, loc);
+    if (r->helper && v.type == DT_BOOL) {
+        Value one = value_index(r, expr_const(r->x, 1), DT_S32);
+        Value v01 = math_select(r, v, one, value_index(r, expr_const(r->x, 0), DT_S32), loc);
+        return resolve_convert(r, v01, to, loc);
+    }
+    if (r->helper && from_float && !to_float) return resolve_cast(r, v, to, loc);
     if (v.type == DT_BOOL || to == DT_BOOL) {
         resolve_error(r, loc, to == DT_BOOL ? "compare it: `x != 0`" : "select with `c ? 1 : 0`",
                       "found %s where %s %s is required", value_describe(r, &v),
@@ -275,13 +289,6 @@ bool resolve_const(Resolve *r, const AstNode *e, const char *what, i64 lo, i64 h
     resolve_error(r, e->loc, NULL, "%s is %lld; it must be from %lld to %lld", what,
                   (long long)*out, (long long)lo, (long long)hi);
     return false;
-}
-
-// In a helper, C's truth: numbers are conditions.
-static Value c_truth(Resolve *r, Value v, Loc loc)
-{
-    if (!r->helper || v.kind != VAL_SCALAR || v.type == DT_BOOL) return v;
-    return math_binary(r, AST_OP_NE, v, value_index(r, expr_const(r->x, 0), DT_S32), loc);
 }
 
 const TExpr *resolve_condition(Resolve *r, const AstNode *e, const Expr **index)
@@ -442,10 +449,41 @@ static Value unknown_name(Resolve *r, const AstNode *e)
     return value_none();
 }
 
+static Value resolve_float(Resolve *r, const AstNode *e, DType t, double value)
+{
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_FLOAT, .type = t, .loc = e->loc, .fvalue = math_round(t, value)};
+    return value_texpr(x);
+}
+
+// Constants of C's headers, in helpers.
+static bool c_constant(Resolve *r, const AstNode *e, Value *out)
+{
+    static const struct {
+        const char *name;
+        bool is_float;
+        double value;
+    } known[] = {
+        {"INFINITY", true, INFINITY},   {"FLT_MAX", true, 3.4028234663852886e38},
+        {"INT_MAX", false, 2147483647}, {"FLT_MIN", true, 1.1754943508222875e-38},
+        {"INT_MIN", false, -2147483648.0}, {"UINT_MAX", false, 4294967295.0},
+    };
+    for (int i = 0; r->helper && i < COUNT(known); i++) {
+        if (strcmp(known[i].name, e->name)) continue;
+        DType whole = known[i].value > INT32_MAX ? DT_U32 : DT_S32;
+        *out = known[i].is_float ? resolve_float(r, e, DT_F32, known[i].value)
+                                 : value_index(r, expr_const(r->x, (i64)known[i].value), whole);
+        return true;
+    }
+    return false;
+}
+
 static Value resolve_name(Resolve *r, const AstNode *e)
 {
     if (!e->name) return value_none(); // did not parse
     Symbol *s = scope_find(r, e->name);
+    Value v;
+    if (!s && c_constant(r, e, &v)) return v;
     return s ? s->value : unknown_name(r, e);
 }
 
@@ -654,13 +692,6 @@ static Value resolve_to(Resolve *r, const AstNode *e)
         return value_none();
     }
     return resolve_cast(r, v, (DType)to, e->loc);
-}
-
-static Value resolve_float(Resolve *r, const AstNode *e, DType t, double value)
-{
-    TExpr *x = ARENA_NEW(r->arena, TExpr);
-    *x = (TExpr){.kind = TX_FLOAT, .type = t, .loc = e->loc, .fvalue = math_round(t, value)};
-    return value_texpr(x);
 }
 
 // The value of any expression. Errors are reported here and below, never by the caller.

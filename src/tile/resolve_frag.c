@@ -129,6 +129,14 @@ static bool frag_slots(Resolve *r, const AstNode *s, TileFrag *f, Value *v)
     return true;
 }
 
+// An accumulator of f16 is kept in f32, at the same speed: its values are those of f16 sums or
+// better ones, and a store converts. The first walk finds which fragments accumulate.
+static void wide_accumulator(const Resolve *r, const AstNode *decl, bool shaped, TileFrag *f)
+{
+    const AccShape *s = map_get(r->acc_shapes, decl);
+    if (f->type == DT_F16 && (!shaped || (s && s->f16))) f->type = DT_F32;
+}
+
 // frag T [M, N] x[n] {v};  frag x {v};  frag.f32 x {v};
 void resolve_frag_decl(Resolve *r, const AstNode *s)
 {
@@ -146,6 +154,7 @@ void resolve_frag_decl(Resolve *r, const AstNode *s)
         scope_add(r, s->name, s->loc, value_none());
         return;
     }
+    wide_accumulator(r, s, shaped, &f);
     if (!shaped) take_shape(r, s, &f);
     v.type = f.type;
     v.frag = add_frag(r, s, s->name, f);
@@ -372,6 +381,7 @@ static void mma_fill(Resolve *r, const AstNode *s)
     if (s->flags & AST_F_DECLARES && s->target->kind == AST_NAME) {
         TileFrag f = {.type = DT_F32, .slots = 1, .loc = s->loc};
         bool ok = !s->type || frag_type(r, s->type, &f.type);
+        if (ok && f.type == DT_F16) f.type = DT_F32; // see wide_accumulator
         if (ok && f.type != DT_F32)
             resolve_unsupported(r, s->loc, "accumulators of type %s", dtype_name[f.type]);
         const Symbol *outer = scope_find(r, s->target->name);
@@ -471,7 +481,7 @@ static bool check_product(Resolve *r, const AstNode *s, const TileFrag *acc, con
                       dtype_name[a->type], dtype_name[b->type]);
         return false;
     }
-    if (acc->type != DT_F32) {
+    if (acc->type != DT_F32 && !(acc->type == DT_F16 && r->first_walk)) {
         resolve_unsupported(r, s->loc, "products into %s", dtype_name[acc->type]);
         return false;
     }
@@ -585,9 +595,9 @@ static void mma_multiply(Resolve *r, const AstNode *s)
                       (long long)m, (long long)n, f->name, frag_text(r, f));
         return;
     }
-    if (!f->dim[0]) {
+    if (!f->dim[0] || f->type == DT_F16) {
         AccShape *shape = ARENA_NEW(r->arena, AccShape);
-        *shape = (AccShape){m, n};
+        *shape = (AccShape){m, n, f->type == DT_F16};
         map_put(r->acc_shapes, r->frag_node.at[acc.frag], shape);
         f->dim[0] = m;
         f->dim[1] = n;

@@ -364,6 +364,8 @@ Value math_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
     if (a.type == DT_BOOL && b.type == DT_BOOL &&
         (op == AST_OP_EQ || op == AST_OP_NE || (op >= AST_OP_AND && op <= AST_OP_XOR)))
         return bool_binary(r, op, a, b, loc);
+    if (r->helper && a.type == DT_BOOL) a = resolve_convert(r, a, DT_S32, loc); // as C does
+    if (r->helper && b.type == DT_BOOL) b = resolve_convert(r, b, DT_S32, loc);
     if (!need_number(r, &a, loc) || !need_number(r, &b, loc)) return value_none();
     if (dtype_is_float(a.type) || dtype_is_float(b.type)) {
         if (op == AST_OP_MOD || (op >= AST_OP_AND && op <= AST_OP_SHR)) {
@@ -657,24 +659,27 @@ static Value call_math(Resolve *r, const AstNode *e, const Builtin *f)
     return value_texpr(cast_tree(r, y, t, e->loc));
 }
 
-// CUDA's names for the bits of a value, in helpers.
-static bool bits_call(Resolve *r, const AstNode *e, Value *out)
+// CUDA's names for conversions and for the bits of a value, in helpers.
+static bool cuda_cast(Resolve *r, const AstNode *e, Value *out)
 {
     static const struct {
         const char *name;
         DType to;
+        bool value; // converted, else the bits are kept
     } casts[] = {
-        {"__float_as_int", DT_S32},
-        {"__float_as_uint", DT_U32},
-        {"__int_as_float", DT_F32},
-        {"__uint_as_float", DT_F32},
+        {"__float_as_int", DT_S32, false},   {"__float_as_uint", DT_U32, false},
+        {"__int_as_float", DT_F32, false},   {"__uint_as_float", DT_F32, false},
+        {"__half2float", DT_F32, true},      {"__bfloat162float", DT_F32, true},
+        {"__float2half", DT_F16, true},      {"__float2half_rn", DT_F16, true},
+        {"__float2bfloat16", DT_BF16, true}, {"__float2bfloat16_rn", DT_BF16, true},
+        {"__float2int_rz", DT_S32, true},    {"__int2float_rn", DT_F32, true},
     };
     for (int i = 0; r->helper && i < COUNT(casts); i++) {
         if (strcmp(casts[i].name, e->name) || e->list.n != 1) continue;
         Value v = resolve_expr(r, e->list.at[0]);
         if (v.kind == VAL_SCALAR && v.type == DT_F64) v = resolve_convert(r, v, DT_F32, e->loc);
-        *out = value_none();
-        if (v.kind == VAL_NONE) return true;
+        *out = casts[i].value ? resolve_cast(r, v, casts[i].to, e->loc) : value_none();
+        if (v.kind == VAL_NONE || casts[i].value) return true;
         if (v.kind != VAL_SCALAR || dtype_bytes[v.type] != 4) {
             resolve_error(r, e->loc, NULL, "'%s' needs a value of 4 bytes, found %s", e->name,
                           value_describe(r, &v));
@@ -693,7 +698,7 @@ static bool bits_call(Resolve *r, const AstNode *e, Value *out)
 Value math_call(Resolve *r, const AstNode *e)
 {
     Value bits;
-    if (bits_call(r, e, &bits)) return bits;
+    if (cuda_cast(r, e, &bits)) return bits;
     if (r->call && r->call->library && tile_library(e->name))
         return resolve_call_helper(r, e, false);
     if (!strcmp(e->name, "__alignup") || !strcmp(e->name, "__aligndown")) {

@@ -660,16 +660,14 @@ static bool open_range(Resolve *r, const AstNode *s, const AstNode *g, int end)
     return true;
 }
 
-// `: unroll` and `: unroll(n)` are requests; the lowering decides.
+// `: unroll`, `: unroll(n)` and `: vectorize(i, n)` are requests; the lowering decides.
 static void loop_suffixes(Resolve *r, const AstNode *s)
 {
     for (int i = 0; i < s->list2.n; i++) {
         const AstNode *x = s->list2.at[i];
         i64 n;
         if (x->kind == AST_ERROR || !x->name) continue;
-        if (strcmp(x->name, "unroll"))
-            resolve_unsupported(r, x->loc, "': %s'", x->name);
-        else if (x->list.n)
+        if (!strcmp(x->name, "unroll") && x->list.n)
             resolve_const(r, x->list.at[0], "the factor of unroll", 1, 1024, &n);
     }
 }
