@@ -134,6 +134,7 @@ struct Lower {
     int group_leader;          // predicate register + 1: first thread of its warpgroup; 0: not made
     int group_id;              // register + 1 with the named barrier of the warpgroup; 0: none yet
     bool *future_mma;          // the future is a product's
+    Map *scalar_of;            // name of a scalar -> (void *)(scalar + 1)
     bool *scalar_uniform;      // the same in all threads of a role
     bool *scalar_in_warp;      // the same in all lanes of a warp
     bool moves_registers;      // setmaxnreg is used

@@ -183,6 +183,17 @@ int lower_scalar(Lower *l, int scalar)
 
 // ---- dependence on the thread -------------------------------------------------------------------
 
+// Does e use a scalar that is not the `same`?
+static bool uses_differing(const Lower *l, const Expr *e, const bool *same)
+{
+    if (!e || e->op == EX_CONST) return false;
+    if (e->op != EX_VAR)
+        return uses_differing(l, e->a, same) || uses_differing(l, e->b, same) ||
+               uses_differing(l, e->c, same);
+    int scalar = (int)(intptr_t)map_get(l->scalar_of, e->name) - 1;
+    return scalar >= 0 && !same[scalar];
+}
+
 // Conservative: true when threads of a role might disagree about e. A value loaded from global
 // memory at a uniform address counts as uniform, one from shared memory or a fragment does not.
 bool lower_thread_dependent(const Lower *l, const Expr *e)
@@ -193,9 +204,7 @@ bool lower_thread_dependent(const Lower *l, const Expr *e)
     const ApplyState *a = &l->apply;
     if (a->op && expr_uses(e, a->op->var)) return true;
     if (a->op && a->op->var2 && expr_uses(e, a->op->var2)) return true;
-    for (int i = 0; i < l->k->scalars.n; i++)
-        if (!l->scalar_uniform[i] && expr_uses(e, l->k->scalars.at[i].name)) return true;
-    return false;
+    return uses_differing(l, e, l->scalar_uniform);
 }
 
 static bool view_thread_dependent(const Lower *l, const TileView *v)
@@ -224,8 +233,7 @@ static bool index_same_in_warp(const Lower *l, const Expr *e)
     const ApplyState *a = &l->apply;
     for (int i = 0; i < l->par_vars[LEVEL_THREAD].n; i++)
         if (expr_uses(e, l->par_vars[LEVEL_THREAD].at[i])) return false;
-    for (int i = 0; i < l->k->scalars.n; i++)
-        if (!l->scalar_in_warp[i] && expr_uses(e, l->k->scalars.at[i].name)) return false;
+    if (uses_differing(l, e, l->scalar_in_warp)) return false;
     if (a->op && expr_uses(e, a->op->var)) return false;
     return !a->op || !a->op->var2 || !expr_uses(e, a->op->var2);
 }
@@ -244,12 +252,13 @@ static bool same_in_warp(const Lower *l, const TExpr *e)
 // A scalar stays the same in all threads of a role (or of a warp, `in_warp`) while every value that
 // it is given is, and no condition on which they disagree decides whether it is given. Returns true
 // when it found one that is not.
-static bool find_divergent(Lower *l, const TileBlock *b, bool in_warp, bool divergent)
+static bool find_divergent(Lower *l, const TileBlock *b, bool in_warp, bool backward,
+                           bool divergent)
 {
     bool *same = in_warp ? l->scalar_in_warp : l->scalar_uniform;
     bool found = false;
     for (int i = 0; i < b->n; i++) {
-        const TileOp *op = b->at[i];
+        const TileOp *op = b->at[backward ? b->n - 1 - i : i];
         // The lanes of a warp go through an apply together, each with elements of its own.
         bool inner = divergent || (op->op == TOP_APPLY && !in_warp);
         const TileOp *outer = l->apply.op;
@@ -271,20 +280,26 @@ static bool find_divergent(Lower *l, const TileBlock *b, bool in_warp, bool dive
             same[op->scalar] = false; // each thread finds another value
             found = true;
         }
-        found |= find_divergent(l, &op->body, in_warp, inner);
-        found |= find_divergent(l, &op->other, in_warp, inner);
+        found |= find_divergent(l, &op->body, in_warp, backward, inner);
+        found |= find_divergent(l, &op->other, in_warp, backward, inner);
         l->apply.op = outer;
     }
     return found;
 }
 
 // The greatest fixed points: all scalars are uniform until one is found that cannot be. Each round
-// turns at least one, so there are at most as many rounds as scalars.
+// turns at least one, so there are at most as many rounds as scalars; since every other round goes
+// backward, values that are handed on through a loop's rounds do not need one for each.
 static void find_uniform(Lower *l)
 {
     for (int i = 0; i < l->k->scalars.n; i++) l->scalar_uniform[i] = l->scalar_in_warp[i] = true;
-    while (find_divergent(l, &l->k->body, false, false)) continue;
-    while (find_divergent(l, &l->k->body, true, false)) continue;
+    for (int in_warp = 0; in_warp < 2; in_warp++) {
+        bool backward = false, found = true;
+        for (int quiet = 0; quiet < 2; quiet = found ? 0 : quiet + 1) {
+            found = find_divergent(l, &l->k->body, in_warp, backward, false);
+            backward = !backward;
+        }
+    }
 }
 
 // ---- structure ----------------------------------------------------------------------------------
@@ -623,6 +638,9 @@ static void init_state(Lower *l, const TileModule *m, const TileFn *fn, const Ti
     l->reg_of = map_new(a), l->subst = map_new(a), l->unroll_of = map_new(a);
     l->param_of = map_new(a), l->symbol_reg = map_new(a);
     l->mutables = map_new(a), l->varies = map_new(a);
+    l->scalar_of = map_new(a);
+    for (int i = 0; i < k->scalars.n; i++)
+        map_put(l->scalar_of, intern(m->names, k->scalars.at[i].name), (void *)(intptr_t)(i + 1));
     l->cache.newest = map_new(a), l->prologue_cache.newest = map_new(a);
     l->frag_reg = ARENA_ARRAY(a, int, k->frags.n + 1);
     l->frag_zero = ARENA_ARRAY(a, bool, k->frags.n + 1);
