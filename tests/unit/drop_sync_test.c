@@ -39,11 +39,17 @@ static const struct {
     // Element by element, each thread writes out just what it brought in.
     {"kernels/learn/copy.co", OP_BAR_SYNC, 16},
     // The release of the last slot: the producer loads nothing more.
-    {"kernels/attention/v4.co", OP_MBAR_ARRIVE, 123},
-    // The fence in front of QK covers the registers of PV as well; the assembler wants one for each
-    // product (without it: C7519, one is injected).
-    {"kernels/attention/v4.co", OP_WGMMA_FENCE, 94},
-    {"kernels/attention/v3.co", OP_WGMMA_FENCE, 121},
+    {"kernels/attention/v4.co", OP_MBAR_ARRIVE, 150},
+    // The fence in front of QK covers the registers of PV as well, and the other way round where the
+    // scores are not written in between; the assembler wants one for each product (without it:
+    // C7519, one is injected). The loop over key tiles stands there twice, with two sets of probs.
+    {"kernels/attention/v4.co", OP_WGMMA_FENCE, 106},
+    {"kernels/attention/v4.co", OP_WGMMA_FENCE, 106},
+    {"kernels/attention/v4.co", OP_WGMMA_FENCE, 104},
+    {"kernels/attention/v3.co", OP_WGMMA_FENCE, 133},
+    {"kernels/attention/v3.co", OP_WGMMA_FENCE, 133},
+    {"kernels/attention/v3.co", OP_WGMMA_FENCE, 131},
+    {"kernels/attention/v3.co", OP_WGMMA_FENCE, 178},
 };
 
 typedef struct {
@@ -51,12 +57,13 @@ typedef struct {
     int misses[COUNT(spare)];
 } Tally;
 
-// Takes the one miss that an entry allows.
+// Takes the one miss that an entry allows; a line that stands there twice has two entries.
 static bool take_spare(Tally *t, const char *file, const ThreadOp *op)
 {
     for (int i = 0; i < COUNT(spare); i++)
-        if (!strcmp(file, spare[i].file) && op->op == spare[i].op && op->loc.line == spare[i].line)
-            return ++t->misses[i] == 1;
+        if (!t->misses[i] && !strcmp(file, spare[i].file) && op->op == spare[i].op &&
+            op->loc.line == spare[i].line)
+            return ++t->misses[i];
     return false;
 }
 
