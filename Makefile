@@ -32,6 +32,10 @@ endif
 SOURCES := $(sort $(wildcard src/*/*.c rt/*.c ops/*.c) $(filter-out src/main.c,$(wildcard src/*.c)))
 OBJECTS := $(SOURCES:%.c=$(B)/%.o)
 UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
+# Counts basic blocks, so it has a build of its own and no place in the one under sanitizers.
+ifdef SAN
+UNIT    := $(filter-out tests/unit/growth_test.c,$(UNIT))
+endif
 TESTS   := $(UNIT:tests/unit/%.c=$(B)/tests/%)
 
 # `make V=1` shows the commands.
@@ -85,6 +89,18 @@ $(B)/tests/fake/libcuda.so.1: tests/unit/fake_cuda.c tests/unit/fake_cuda.h Make
 
 test-programs: all $(TESTS) $(B)/tests/fake/libcuda.so.1
 
+# The compiler once more, with a call in each basic block, for the test that counts them.
+COUNTED := $(filter-out src/cli/% src/emu/% rt/%,$(SOURCES))
+$(B)/tests/growth_test: $(COUNTED:%.c=$(B)/count/%.o)
+$(B)/tests/growth_test: tests/unit/growth_test.c Makefile
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(COUNTED:%.c=$(B)/count/%.o) $(LDLIBS)
+
+$(B)/count/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -w -fsanitize-coverage=trace-pc -MMD -MP -c -o $@ $<
+
 # The sanitizer build runs all but the slowest of the same tests; `make asan` runs them all.
 test:
 	$(MAKE) --no-print-directory -j$(JOBS) test-programs
@@ -128,4 +144,4 @@ install: all
 clean:
 	rm -rf $(B)
 
--include $(OBJECTS:.o=.d) $(B)/src/main.d $(TESTS:=.d)
+-include $(OBJECTS:.o=.d) $(B)/src/main.d $(TESTS:=.d) $(COUNTED:%.c=$(B)/count/%.d)
