@@ -16,8 +16,8 @@
 #define TILE_OPS(X)                                                                             \
     /* id        name        fields   meaning */                                                \
     X(PAR,       "par",      "vlnB",  "body once per instance of the level; hi = count")        \
-    X(FOR,       "for",      "vnB",   "serial loop, var from lo while < hi by step; the " \
-                                 "same in all threads that run it; hi is the value at " \
+    X(FOR,       "for",      "vnB",   "serial loop, var from lo while < hi by step, which " \
+                                 "may differ between threads; hi is the value at " \
                                  "entry, but a scalar that the body sets is read in each " \
                                  "round") \
     X(IF,        "if",       "cBO",   "condition may depend on the thread")                     \

@@ -249,6 +249,12 @@ static Value int_binary(Resolve *r, AstOp op, Value a, Value b, Loc loc)
         resolve_error(r, loc, NULL, "division by zero");
         return value_none();
     }
+    bool shift = op == AST_OP_SHL || op == AST_OP_SHR;
+    if (shift && b.index && expr_is_const(b.index, &n) && (n < 0 || n >= 8 * dtype_bytes[t])) {
+        resolve_error(r, loc, NULL, "the shift is %lld; 0 to %d is required for %s", (long long)n,
+                      8 * dtype_bytes[t] - 1, dtype_name[t]);
+        return value_none();
+    }
     Value v = {.kind = VAL_SCALAR, .type = compares ? DT_BOOL : t};
     if (a.index && b.index) v.index = index_binary(r, op, a.index, b.index);
     if (v.index && !compares) return wide_value(r, v, loc);
