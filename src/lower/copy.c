@@ -391,7 +391,7 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
     for (int i = 0; i < l->step->tmaps.n; i++) { // the same map once per kernel
         const PlanTensorMap *o = &l->step->tmaps.at[i];
         bool same = o->param == m.param && o->swizzle == m.swizzle && o->rank == m.rank;
-        for (int d = 0; d < m.rank; d++) same &= o->box[d] == m.box[d];
+        for (int d = 0; d < m.rank; d++) same &= o->box[d] == m.box[d] && o->dim[d] == m.dim[d];
         if (!same) continue;
         for (int k = 0; k < l->step->args.n; k++)
             if (l->step->args.at[k].kind == ARG_TMAP && l->step->args.at[k].index == i) return k;

@@ -30,7 +30,8 @@ int lower_buffer(Lower *l, int tile_buffer)
             b.stride[d] = stride;
             stride = expr_mul(l->x, stride, t->dim[d]);
         }
-        b.param = lower_param(l, t->name, PARAM_PTR,
+        // Another shape of an array is the same parameter.
+        b.param = lower_param(l, l->fn->plan->params.at[t->param].name, PARAM_PTR,
                               (PlanArg){.kind = ARG_TENSOR, .index = t->param});
     }
     return l->buffer[tile_buffer] = thread_add_buffer(&l->b, b);

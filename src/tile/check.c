@@ -596,7 +596,7 @@ static void check_buffers(Checker *c)
         const Plan *p = c->fn->plan;
         if (b->kind == TB_GLOBAL &&
             (!p || b->param < 0 || b->param >= p->params.n ||
-             p->params.at[b->param].kind == PLAN_SCALAR || p->params.at[b->param].rank != b->rank))
+             p->params.at[b->param].kind == PLAN_SCALAR))
             broken(c, "global buffer '%s' is no parameter", b->name);
         for (int j = 0; j < i; j++)
             if (!strcmp(k->buffers.at[j].name, b->name)) broken(c, "two buffers '%s'", b->name);

@@ -106,6 +106,7 @@ typedef struct { // what the first walk found for an accumulator
 typedef struct {                // kept per shared buffer, for messages
     Loc swizzle_loc, plain_loc; // first copy with and without a swizzle; line 0: none
     Symbol *pending;            // async copy into it that was not waited for
+    const AstNode *decl;        // its declaration, or NULL
 } BufferUse;
 
 typedef struct LoopPath { // the loop around a statement
@@ -255,6 +256,7 @@ Value view_span(Resolve *r, const Value *v, Loc loc);
 bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *out);
 // A box that must lie in its buffer as a whole; `what` names it.
 bool view_inside(Resolve *r, const TileView *v, const char *what, Loc loc);
+bool view_slot_inside(Resolve *r, const Expr *i, i64 count, Loc loc); // index of an array
 void view_used(Resolve *r, const TileView *v, bool write, Loc loc); // marks parameters in / out
 const char *view_text(Resolve *r, const Value *v);                  // "bf16 [128, 64]"
 
@@ -316,6 +318,11 @@ bool product_free_acc(Resolve *r, int frag, int slot, Loc loc); // as the accumu
 
 // ---- resolve_release.c
 void resolve_check_releases(Resolve *r); // of the kernel that was resolved
+
+// ---- resolve_select.c
+// A buffer of the kernel, alone or as a slot of an array with other candidates of a select.
+Value resolve_declare_buffer(Resolve *r, const AstNode *decl, TileBuffer b);
+Value resolve_select_among(Resolve *r, const AstNode *e, const Expr *index); // select(index, ..)
 
 // ---- resolve_device.c
 void resolve_sync(Resolve *r, const AstNode *s);

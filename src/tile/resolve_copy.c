@@ -310,7 +310,7 @@ static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Valu
                       "a local buffer of rank %d; at most %d", b.rank, RESOLVE_LOCAL_RANK);
         return false;
     }
-    *out = view_of_buffer(r, resolve_add_buffer(r, b));
+    *out = resolve_declare_buffer(r, s, b);
     return true;
 }
 
@@ -324,8 +324,6 @@ static bool refuse_later(Resolve *r, const AstNode *s)
     if (s->flags & AST_F_SPARSE) what = ".sp on a transfer";
     if (s->promote) what = ".promote";
     if (s->list3.n) what = "`after` on a transfer";
-    if (s->target && s->target->kind == AST_CALL && s->target->flags & AST_F_BUILTIN)
-        what = "select as a destination";
     if (what) resolve_unsupported(r, s->loc, "%s", what);
     return what != NULL;
 }

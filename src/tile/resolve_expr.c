@@ -589,22 +589,6 @@ static Value resolve_cdiv(Resolve *r, const AstNode *e)
     return value_index(r, expr_cdiv(r->x, a, b), DT_S32);
 }
 
-// The index is known when the kernel runs: one of several numbers, the last for every larger index.
-static Value select_number(Resolve *r, const AstNode *e, const Expr *index)
-{
-    Value v = resolve_expr(r, e->list.at[e->list.n - 1]);
-    for (int k = e->list.n - 2; k >= 1 && v.kind == VAL_SCALAR; k--) {
-        Value a = resolve_expr(r, e->list.at[k]);
-        if (a.kind != VAL_SCALAR) v = a;
-        if (a.kind != VAL_SCALAR) break;
-        const Expr *is = expr_bin(r->x, EX_EQ, index, expr_const(r->x, k - 1));
-        v = math_select(r, value_index(r, is, DT_BOOL), a, v, e->loc);
-    }
-    if (v.kind == VAL_NONE || v.kind == VAL_SCALAR) return v;
-    resolve_unsupported(r, e->loc, "select of tiles with an index that is no constant");
-    return value_none();
-}
-
 // select(i, a, b, ...): the i-th of the candidates, which all have one type and shape.
 static Value resolve_select(Resolve *r, const AstNode *e)
 {
@@ -616,7 +600,7 @@ static Value resolve_select(Resolve *r, const AstNode *e)
     }
     const Expr *index = resolve_index(r, e->list.at[0], "the index of select");
     if (!index) return value_none();
-    if (!expr_is_const(index, &i)) return select_number(r, e, index);
+    if (!expr_is_const(index, &i)) return resolve_select_among(r, e, index);
     if (i < 0 || i >= e->list.n - 1) {
         resolve_error(r, e->list.at[0]->loc, NULL,
                       "the index of select is %lld; it must be from 0 to %d", (long long)i,

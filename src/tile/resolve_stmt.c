@@ -336,13 +336,15 @@ void resolve_buffer_decl(Resolve *r, const AstNode *s)
         scope_add(r, s->name, s->loc, value_none());
         return;
     }
-    int id = resolve_add_buffer(r, b);
+    int id;
     if (v.ncount) {
+        id = resolve_add_buffer(r, b);
         v.buffer = id;
         v.type = b.type;
         v.view.buffer = id;
     } else {
-        v = view_of_buffer(r, id);
+        v = resolve_declare_buffer(r, s, b);
+        id = v.buffer;
     }
     scope_add(r, s->name, s->loc, v);
     if (s->value && v.ncount)

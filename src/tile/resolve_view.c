@@ -154,6 +154,11 @@ static bool check_reach(Resolve *r, const Expr *i, const Expr *whole, bool above
     return false;
 }
 
+bool view_slot_inside(Resolve *r, const Expr *i, i64 count, Loc loc)
+{
+    return check_reach(r, i, expr_const(r->x, count), true, "the index", "buffers", loc);
+}
+
 bool view_inside(Resolve *r, const TileView *v, const char *what, Loc loc)
 {
     const TileBuffer *b = &r->k->buffers.at[v->buffer];
@@ -352,6 +357,114 @@ static Value view_squeeze(Value v)
     return v;
 }
 
+// A box whose elements lie behind each other: below one dimension everything is whole, above it
+// there is one index. In units of that dimension's rows: where the box begins, how many it has and
+// how many the array has.
+typedef struct {
+    const Expr *begin, *rows, *all;
+    const Expr *total; // elements
+} Contiguous;
+
+static bool contiguous(Resolve *r, const TileView *v, Contiguous *out)
+{
+    const TileBuffer *b = &r->k->buffers.at[v->buffer];
+    int d = b->rank - 1;
+    i64 n;
+    out->total = expr_const(r->x, 1);
+    while (d > 0 && v->extent[d] == b->dim[d] && v->limit[d] == b->dim[d]) {
+        out->total = expr_mul(r->x, out->total, v->extent[d]);
+        d--;
+    }
+    out->rows = v->extent[d];
+    out->total = expr_mul(r->x, out->total, out->rows);
+    out->begin = expr_const(r->x, 0);
+    out->all = expr_const(r->x, 1);
+    for (int i = 0; i <= d; i++) {
+        if (i < d && !(expr_is_const(v->extent[i], &n) && n == 1)) return false;
+        out->begin = expr_add(r->x, expr_mul(r->x, out->begin, b->dim[i]), v->origin[i]);
+        out->all = expr_mul(r->x, out->all, b->dim[i]);
+    }
+    return true;
+}
+
+// The same array under another shape: [how many such tiles, the shape..], or only the shape.
+static int reshaped(Resolve *r, const TileView *v, const Value *shape, const Expr *tiles)
+{
+    TileBuffer b = r->k->buffers.at[v->buffer];
+    b.rank = 0;
+    if (tiles) b.dim[b.rank++] = tiles;
+    for (int i = 0; i < shape->n; i++) b.dim[b.rank++] = shape->item[i].index;
+    for (int i = 0; i < r->k->buffers.n; i++) { // made before
+        const TileBuffer *o = &r->k->buffers.at[i];
+        bool same = o->kind == TB_GLOBAL && o->param == b.param && o->rank == b.rank;
+        for (int d = 0; same && d < b.rank; d++) same = o->dim[d] == b.dim[d];
+        if (same) return i;
+    }
+    // The number keeps the names apart: a kernel takes over those of the host level.
+    b.name = intern_printf(r->m->names, "%s.as%d", r->plan->params.at[b.param].name,
+                           r->k->buffers.n);
+    return resolve_add_buffer(r, b);
+}
+
+// .span_as(n..): another shape of as many elements. Only arrays are stored in the order of their
+// elements whatever fills them; a tile in them must start at a multiple of its size.
+static Value view_span_as(Resolve *r, const AstNode *e, Value v)
+{
+    Value shape = {.kind = VAL_LIST, .shape = true};
+    const Expr *count = expr_const(r->x, 1);
+    Contiguous box;
+    if (r->k->buffers.at[v.view.buffer].kind != TB_GLOBAL) {
+        resolve_unsupported(r, e->loc, "`.span_as` of a tile that is not in global memory");
+        return value_none();
+    }
+    for (int i = 0; i < e->list.n; i++) {
+        const Expr *n = resolve_index(r, e->list.at[i], "an extent");
+        i64 c;
+        if (!n) return value_none();
+        if (i + 1 >= TILE_MAX_RANK || (expr_is_const(n, &c) && c < 1)) {
+            resolve_error(r, e->list.at[i]->loc, NULL, "a shape has 1 to %d extents of at least 1",
+                          TILE_MAX_RANK - 1);
+            return value_none();
+        }
+        shape.item[shape.n++] = (ListItem){n, NULL};
+        count = expr_mul(r->x, count, n);
+    }
+    if (!contiguous(r, &v.view, &box)) {
+        resolve_error(r, e->loc, NULL, "`.span_as` needs elements behind each other; %s has gaps",
+                      view_text(r, &v));
+        return value_none();
+    }
+    i64 n;
+    const Expr *left = expr_sub(r->x, box.total, count);
+    if (!expr_is_const(left, &n) && resolve_host_only(r, left)) {
+        PlanCheck c = {expr_bin(r->x, EX_EQ, box.total, count),
+                       arena_printf(r->arena, "%s == %s", resolve_text(r, box.total),
+                                    resolve_text(r, count)),
+                       e->loc};
+        vec_push(r->arena, &r->plan->checks, c);
+    } else if (!expr_is_const(left, &n) || n) {
+        resolve_error(r, e->loc, NULL, "%s elements as a shape of %s",
+                      resolve_text(r, box.total), resolve_text(r, count));
+        return value_none();
+    }
+    bool whole = expr_is_const(box.begin, &n) && !n && box.all == box.rows;
+    const Expr *rest = expr_bin(r->x, EX_MOD, box.begin, box.rows);
+    if (!whole && !(expr_is_const(rest, &n) && !n)) {
+        resolve_unsupported(r, e->loc, "`.span_as` of a tile that starts at %s, which is not known "
+                                       "to be a multiple of its extent %s",
+                            resolve_text(r, box.begin), resolve_text(r, box.rows));
+        return value_none();
+    }
+    const Expr *tiles = whole ? NULL : expr_bin(r->x, EX_DIV, box.all, box.rows);
+    Value out = view_of_buffer(r, reshaped(r, &v.view, &shape, tiles));
+    if (whole) return out;
+    out.view.origin[0] = expr_bin(r->x, EX_DIV, box.begin, box.rows);
+    out.view.extent[0] = expr_const(r->x, 1);
+    out.view.rank = shape.n;
+    for (int i = 0; i < shape.n; i++) out.view.dim[i] = (u8)(i + 1);
+    return out;
+}
+
 Value resolve_view(Resolve *r, const AstNode *e)
 {
     Value v;
@@ -363,7 +476,7 @@ Value resolve_view(Resolve *r, const AstNode *e)
     case VIEW_CHUNK: return view_chunk(r, e, v);
     case VIEW_VIEW: return view_box(r, e, v);
     case VIEW_SQZ: return view_squeeze(v);
-    default: resolve_unsupported(r, e->loc, "`.span_as`"); return value_none();
+    default: return view_span_as(r, e, v);
     }
 }
 
@@ -381,9 +494,7 @@ static Value index_array(Resolve *r, const AstNode *e, Value v)
                       resolve_text(r, i), v.count[0]);
         return value_none();
     }
-    if (!check_reach(r, i, expr_const(r->x, v.count[0]), true, "the index", "buffers",
-                     e->list.at[0]->loc))
-        return value_none();
+    if (!view_slot_inside(r, i, v.count[0], e->list.at[0]->loc)) return value_none();
     const Expr *slot = i;
     if (v.view.slot)
         slot = expr_add(r->x, expr_mul(r->x, v.view.slot, expr_const(r->x, v.count[0])), i);
