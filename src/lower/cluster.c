@@ -174,6 +174,18 @@ void cluster_arrive(Lower *l, Address a, bool warps, bool publishes)
     l->b.guard = outer;
 }
 
+// Without an event all blocks meet before a multicast load: then the readers of all of them are done
+// with the place that it fills, and have waited for the load before it.
+void cluster_meet(Lower *l, const TileOp *load)
+{
+    if (l->role.hi - l->role.lo != l->tf->threads || l->uniform_depth)
+        lower_error(l, load->loc, "give it to an event: `trigger e after f`",
+                    "not supported yet: a load with .multicast by a part of the block, without an "
+                    "event");
+    else
+        thread_emit0(&l->b, OP_BAR_CLUSTER, 0);
+}
+
 // No block may end while another one still arrives at its barriers or writes to it.
 void cluster_end(Lower *l)
 {

@@ -657,6 +657,7 @@ static void tma_load(Lower *l, const Copy *c)
         make_mbar(l, l->k->buffers.at[c->shared->buffer].name, &buffer, &phase);
         if (f >= 0) l->future_mbar[f] = buffer, l->future_phase[f] = phase;
     }
+    if (c->op->cluster) cluster_meet(l, c->op);
     Leader leader = open_leader(l);
     Address a = lower_mbar_address(l, buffer);
     ThreadOp *x = EMIT(&l->b, OP_MBAR_ARRIVE_EXPECT, TT_NONE, a.base, a.offset,

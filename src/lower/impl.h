@@ -298,6 +298,7 @@ void product_check(Lower *l, int frag, bool write, Loc loc);
 void cluster_init(Lower *l);                      // what differs between its blocks; the rules
 const Expr *cluster_rank(Lower *l);
 void cluster_arrive(Lower *l, Address a, bool warps, bool publishes);
+void cluster_meet(Lower *l, const TileOp *load);  // before one that is not handed over by an event
 void cluster_end(Lower *l);                       // behind the kernel's last operation
 
 // ---- sync.c

@@ -317,8 +317,9 @@ static void check_copy(Checker *c, const TileOp *o)
     check_event(c, o);
     if (o->event >= 0 && (o->engine != ENGINE_TMA || d->kind != TB_SHARED || o->future >= 0))
         broken(c, "an event completed by a copy that is not a plain tma load");
-    if (o->cluster && (o->event < 0 || o->hint != HINT_NONE || o->dst.rank != 2))
-        broken(c, "a multicast without an event, with a hint, or of a tile that is not of rank 2");
+    if (o->cluster && (o->engine != ENGINE_TMA || o->hint != HINT_NONE || o->dst.rank != 2))
+        broken(c, "a multicast by threads, with a hint, or of a tile that is not of rank 2");
+    if (o->cluster && c->k->cluster < 2) broken(c, "the kernel has no cluster");
     if (o->future >= 0 && (d->kind != TB_SHARED || s->kind != TB_GLOBAL))
         broken(c, "an asynchronous copy that is not from global to shared");
     if (o->swizzle != SL_ROW && (d->kind == TB_SHARED ? d : s)->layout != o->swizzle)

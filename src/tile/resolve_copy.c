@@ -150,10 +150,6 @@ static bool check_multicast(Resolve *r, const Transfer *t)
     } else if (s->evict != EVICT_NONE) {
         resolve_error(r, s->loc, "leave one of them out",
                       "an eviction hint on a load with `.multicast`");
-    } else if (!t->async) {
-        resolve_unsupported(r, s->loc,
-                            "a load with `.multicast` that is not given to an event; write "
-                            "`f = tma.load.async ..; trigger e after f`");
     } else if (v->rank != 2 || !expr_is_const(v->extent[v->dim[0]], &rows) || rows % (8 * n)) {
         resolve_error(r, s->loc, arena_printf(r->arena, "take a multiple of %d rows", 8 * n),
                       "each of the %d blocks of a cluster brings its part of a tile with "
@@ -431,13 +427,6 @@ static void wait_one(Resolve *r, const AstNode *ref)
         resolve_error(r, ref->loc, arena_printf(r->arena, "wait for '%s'", s->published),
                       "the copy '%s' completes the event '%s'; it cannot be waited for itself",
                       s->name, s->published);
-        return;
-    }
-    if (s->op->cluster) {
-        resolve_unsupported(r, ref->loc,
-                            "a wait for a load with `.multicast`; write `trigger e after %s`",
-                            s->name);
-        s->waited = true;
         return;
     }
     if (s->waited) {
