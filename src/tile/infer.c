@@ -175,13 +175,14 @@ static const char *shape_rule(FragKind l)
     }
 }
 
-// Without evidence a fragment of 64 rows is laid out like an accumulator, a vector along its rows.
+// Without evidence a fragment of 64 rows is laid out like an accumulator, a vector of 64 along its
+// rows, and any other vector along columns.
 static void guess(Infer *f)
 {
     for (int i = 0; i < f->k->frags.n; i++) {
         const TileFrag *t = &f->k->frags.at[i];
-        if (f->layout[i] != FL_NONE || t->dim[0] != 64) continue;
-        FragKind l = t->rank == 1 ? FL_ROW : like_acc(t);
+        if (f->layout[i] != FL_NONE || (t->rank == 2 && t->dim[0] != 64)) continue;
+        FragKind l = t->rank == 2 ? like_acc(t) : t->dim[0] == 64 ? FL_ROW : FL_COL;
         if (!fits(t, l)) continue;
         decide(f, i, l, t->loc);
         rounds(f); // its partners follow before the next guess

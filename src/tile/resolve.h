@@ -115,11 +115,11 @@ typedef struct LoopPath { // the loop around a statement
     const AstList *steps;     // of such a for
     const AstNode *node;      // the statement
     int control, roles;       // around its body
-    bool tail;                // nothing of the kernel stands behind it
     // A loop that is written out. A break on the only path ends it here and now, another one sets
     // the scalar `left` (-1: there is none).
     bool unrolled, stopped, may_stop;
     int left;
+    int yielded;            // scalar + 1 that a yield inside sets, 0: there is no yield
     const TileBlock *block; // of the round
 } LoopPath;
 
@@ -182,6 +182,7 @@ struct Resolve {
     bool is_target;    // the element being resolved is assigned to, not read
 
     LoopPath *loop;      // innermost, or NULL
+    int yielded;         // of the next loop, see LoopPath
     int loop_end;        // the variable that the next loop counts up to, -1: a plain bound
     bool tail;           // nothing of the kernel follows the list of statements that is resolved
     int path_statements; // that leave a list early

@@ -161,6 +161,29 @@ static bool several_loops(const AstNode *loop)
     return loop->list.at[0]->kind == AST_WITHIN && loop->list.at[0]->list.n > 1;
 }
 
+// yield: in a loop it leaves the loop, and what stands behind the loop leaves in turn
+// (unless_yielded). Outside of loops what follows in the list stands on the other side, and nothing
+// else may follow.
+static void leave_instance(Resolve *r, Loc loc)
+{
+    AstNode s = {.kind = AST_YIELD, .loc = loc};
+    if (!r->loop) {
+        if (!r->tail)
+            resolve_unsupported(r, loc,
+                                "yield in front of statements outside of the block around it");
+        return;
+    }
+    if (several_loops(r->loop->node) && !r->loop->unrolled) {
+        resolve_unsupported(r, loc, "yield in a foreach with several variables");
+        return;
+    }
+    if (!leave_allowed(r, &s, "yield in a loop")) return;
+    if (!r->loop->yielded) BUG("a loop that does not know of the yield inside");
+    Value one = value_index(r, expr_const(r->x, 1), DT_S32);
+    resolve_set(r, r->loop->yielded - 1, value_tree(r, &one, loc), loc);
+    leave_loop(r, loc);
+}
+
 static void leave(Resolve *r, const AstNode *s)
 {
     if (s->kind == AST_RETURN) {
@@ -171,19 +194,11 @@ static void leave(Resolve *r, const AstNode *s)
         if (leave_allowed(r, s, "continue")) end_round(r);
         return;
     }
-    bool yield = s->kind == AST_YIELD;
-    if (yield && !r->loop && r->tail) return; // what follows stands on the other side
-    if (yield && (!r->loop || !r->loop->tail)) {
-        resolve_unsupported(r, s->loc,
-                            "yield in front of statements outside of the block around it");
+    if (s->kind == AST_YIELD) {
+        leave_instance(r, s->loc);
         return;
     }
-    if (!leave_allowed(r, s, yield ? "yield in a loop" : "break")) return;
-    if (yield && several_loops(r->loop->node)) {
-        resolve_unsupported(r, s->loc, "yield in a foreach with several variables");
-        return;
-    }
-    leave_loop(r, s->loc);
+    if (leave_allowed(r, s, "break")) leave_loop(r, s->loc);
 }
 
 static void list_then(Resolve *r, const AstNode *const *at, int n, bool round);
@@ -231,6 +246,53 @@ static void unless_returned(Resolve *r, const AstNode *s, const AstNode *const *
     resolve_leave_control(r, outer);
 }
 
+// The first yield inside a loop statement; NULL: s is no loop, or has none.
+static const AstNode *find_yield(const AstNode *n)
+{
+    if (!n || n->kind == AST_YIELD) return n;
+    const AstNode *found = NULL;
+    bool inside = n->kind == AST_BLOCK || n->kind == AST_IF || n->kind == AST_FOREACH ||
+                  n->kind == AST_WHILE;
+    if (inside && n->body) found = find_yield(n->body);
+    if (inside && !found && n->alt) found = find_yield(n->alt);
+    for (int i = 0; n->kind == AST_BLOCK && i < n->list.n && !found; i++)
+        found = find_yield(n->list.at[i]);
+    return found;
+}
+
+static const AstNode *yield_in_loop(const AstNode *s)
+{
+    return s->kind == AST_FOREACH || s->kind == AST_WHILE ? find_yield(s->body) : NULL;
+}
+
+// A loop that a yield may leave, and what follows it: only when it was not left so.
+static void yielding_loop(Resolve *r, const AstNode *s, const AstNode *yield,
+                          const AstNode *const *rest, int n, bool round, bool tail)
+{
+    Loc loc = yield->loc;
+    int flag = resolve_new_scalar(r, intern(r->m->names, "yielded"), DT_S32, loc);
+    map_put(r->mutables, r->k->scalars.at[flag].name, r);
+    Value zero = value_index(r, expr_const(r->x, 0), DT_S32);
+    resolve_set(r, flag, value_tree(r, &zero, loc), loc);
+    r->yielded = flag + 1;
+    resolve_stmt(r, s);
+    r->yielded = 0;
+    r->tail = tail;
+    Value going = math_binary(r, AST_OP_EQ, resolve_scalar_read(r, flag, loc), zero, loc);
+    TileOp *o = resolve_emit(r, TOP_IF, loc);
+    o->cond = value_tree(r, &going, loc);
+    Control outer = resolve_enter_control(r, resolve_tree_level(r, o->cond), loc);
+    TileBlock *saved = r->at;
+    r->guards++;
+    r->at = &o->body;
+    list_then(r, rest, n, round);
+    r->at = &o->other;
+    r->tail = tail;
+    leave_instance(r, loc);
+    r->at = saved;
+    resolve_leave_control(r, outer);
+}
+
 // `round`: the end of the list is the end of a round of r->loop.
 static void list_then(Resolve *r, const AstNode *const *at, int n, bool round)
 {
@@ -248,6 +310,12 @@ static void list_then(Resolve *r, const AstNode *const *at, int n, bool round)
         if (r->call && loop && resolve_has_return(s->body)) {
             resolve_stmt(r, s);
             unless_returned(r, s, at + i + 1, n - i - 1, round);
+            r->tail = tail;
+            return;
+        }
+        const AstNode *yield = r->call ? NULL : yield_in_loop(s);
+        if (yield) {
+            yielding_loop(r, s, yield, at + i + 1, n - i - 1, round, tail);
             r->tail = tail;
             return;
         }
@@ -289,7 +357,8 @@ void resolve_loop_body(Resolve *r, const AstNode *node, int end, bool conditiona
                                        .node = node,
                                        .control = r->control,
                                        .roles = r->roles,
-                                       .tail = r->tail && (!outer || outer->tail)};
+                                       .yielded = r->yielded};
+    r->yielded = 0;
     bool tail = r->tail;
     if (conditional) loop.condition = node->cond;
     if (conditional && node->kind == AST_FOR) loop.steps = &node->list2;
@@ -330,7 +399,8 @@ static void unrolled_round(Resolve *r, LoopPath *loop, const AstNode *name, i64 
 void resolve_unroll(Resolve *r, const AstNode *node, const AstNode *name, i64 lo, i64 step, i64 n)
 {
     LoopPath *outer = r->loop, loop = {.end = -1, .left = -1, .node = node, .roles = r->roles,
-                                       .unrolled = true};
+                                       .unrolled = true, .yielded = r->yielded};
+    r->yielded = 0;
     bool tail = r->tail;
     int errors = diag_errors(r->diag);
     if (resolve_breaks(node->body)) {
