@@ -66,6 +66,7 @@ static bool run_resolve(Compilation *c)
     return diag_errors(c->diag) == 0;
 }
 
+static bool run_advice(Compilation *c) { return tile_advise(c->tile); }
 static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
 
 static bool run_fuse(Compilation *c) { return tile_fuse(c->tile); }
@@ -117,6 +118,8 @@ const Pass pass_table[] = {
     {"parse", FORM_AST, run_parse, {NULL}, "text to syntax tree; macros are expanded here"},
     {"resolve", FORM_TILE, run_resolve, {"parse"},
      "names, types and shapes; also the launch plan, but for its steps, and the contract"},
+    {"advice", FORM_TILE, run_advice, {"resolve"},
+     "warnings about pipelines in the old way; in front of what changes the program"},
     {"layouts", FORM_TILE, run_layouts, {"resolve"},
      "products and reductions decide which thread holds which element of a fragment"},
     {"fuse", FORM_TILE, run_fuse, {"resolve"},

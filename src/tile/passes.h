@@ -5,6 +5,7 @@
 
 #include "tile.h"
 
+bool tile_advise(TileModule *m);        // advice.c: warnings about old ways of writing pipelines
 bool tile_infer_layouts(TileModule *m); // infer.c: a register layout for every fragment
 bool tile_fuse(TileModule *m);          // fuse.c: multiply-adds
 bool tile_start_copies_early(TileModule *m); // early.c: copies before arithmetic

@@ -343,6 +343,9 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
                             r->role_lo, r->role_hi - 1);
         return false;
     }
+    if (t->async && s->op == XFER_TMA_COPY)
+        resolve_warning(r, s->loc, "write tma.load.async",
+                        "tma.copy.async is the old spelling of a load");
     if (t->async && !s->name) {
         resolve_error(r, s->loc, "write `f = tma.load.async ...; wait f;`",
                       "an asynchronous copy needs a name to wait for");

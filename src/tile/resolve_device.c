@@ -158,8 +158,11 @@ static void fence(Resolve *r, const AstNode *s)
 static void barrier(Resolve *r, const AstNode *s)
 {
     if (s->op != SYNC_BARRIER || s->level == AST_LEVEL_DEVICE || s->level == AST_LEVEL_CLUSTER) {
-        resolve_unsupported(r, s->loc, "%s",
-                            s->op == SYNC_BARRIER ? "sync.barrier of this level" : "sync.shared");
+        if (s->op == SYNC_SHARED)
+            resolve_error(r, s->loc, "write sync.barrier : block",
+                          "the spelling sync.shared was removed");
+        else
+            resolve_unsupported(r, s->loc, "sync.barrier of this level");
         return;
     }
     if (!r->at || r->in_apply) {

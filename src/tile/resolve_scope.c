@@ -17,7 +17,8 @@ static void check_future(Resolve *r, Symbol *s)
     bool product = s->op && s->op->op == TOP_MMA;
     resolve_error(r, s->loc,
                   product ? "write `wait` with its name before its result is used"
-                          : "write `wait` with its name where its data is needed",
+                          : "write `wait` with its name where its data is needed, or publish it: "
+                            "`trigger event after` with its name",
                   "the asynchronous %s '%s' is never waited for", product ? "product" : "copy",
                   s->name);
     s->blamed = s->waited = true;

@@ -1,0 +1,154 @@
+// advice.c - pass: warnings about ways of writing a pipeline that the language has left behind and
+// that still compile: slots of a ring that are made free by hand, and a first round that multiplies
+// zeros. Changes nothing.
+//
+// A role that triggers an event before it has waited for anything can only say "free from the start",
+// which is what `= ready` says. Handing on a turn looks alike but completes fewer generations than
+// the event has slots, and is left alone.
+#include "passes.h"
+
+#include <string.h>
+
+typedef struct {
+    const TileModule *m;
+    const TileKernel *k;
+    int *by_hand;      // per event: generations that this role completed before it waited
+    bool *zero;        // per fragment: all zeros here, by a fill
+    bool waited;       // this role has waited for something
+    int loops;
+} Advice;
+
+// ---- events ---------------------------------------------------------------------------------------
+
+static bool waits_inside(const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_EVENT_WAIT || op->op == TOP_WAIT) return true;
+        if (waits_inside(&op->body) || waits_inside(&op->other)) return true;
+    }
+    return false;
+}
+
+static void by_hand(Advice *a, const TileOp *op, i64 times)
+{
+    const TileEvent *e = &a->k->events.at[op->event];
+    if (e->ready) {
+        diag_warning(a->m->diag, op->loc, "leave this trigger out",
+                     "'%s' is `= ready`, and before it waited for anything this role completes a "
+                     "generation of it again", e->name);
+        return;
+    }
+    int before = a->by_hand[op->event];
+    a->by_hand[op->event] = (int)MIN(before + times, (i64)1 << 20);
+    if (e->scalar || before >= e->slots || a->by_hand[op->event] < e->slots) return;
+    diag_warning(a->m->diag, op->loc,
+                 arena_printf(a->m->arena,
+                              "write `shared event %s[%d] = ready` and leave the triggers out",
+                              e->name, e->slots),
+                 "the slots of '%s' are made free by hand", e->name);
+}
+
+// ---- zeros ----------------------------------------------------------------------------------------
+
+static bool is_zero(const TExpr *x)
+{
+    i64 v;
+    if (x->kind == TX_CAST) return is_zero(x->a);
+    if (x->kind == TX_INDEX) return expr_is_const(x->index, &v) && v == 0;
+    return x->kind == TX_FLOAT && x->fvalue == 0;
+}
+
+static void written(Advice *a, const TileOp *op)
+{
+    switch ((TileOpcode)op->op) {
+    case TOP_FILL: a->zero[op->frag] = is_zero(op->value); break;
+    case TOP_FSET:
+    case TOP_MMA:
+    case TOP_REDUCE:
+    case TOP_FCOPY: a->zero[op->frag] = false; break;
+    default: break;
+    }
+}
+
+// What is written somewhere in a branch is no longer surely zero behind it.
+static void forget(Advice *a, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        if (b->at[i]->op != TOP_FILL) written(a, b->at[i]);
+        else a->zero[b->at[i]->frag] = false;
+        forget(a, &b->at[i]->body);
+        forget(a, &b->at[i]->other);
+    }
+}
+
+static void product(Advice *a, const TileOp *op)
+{
+    int frag = op->a.frag;
+    if (!a->loops || frag < 0 || !a->zero[frag]) return;
+    diag_warning(a->m->diag, op->loc,
+                 "take the first round out of the loop: a prologue without this product, and an "
+                 "epilogue with the last one",
+                 "the first round multiplies '%s' while it is all zeros", a->k->frags.at[frag].name);
+    a->zero[frag] = false;
+}
+
+// ---- the walk -------------------------------------------------------------------------------------
+
+static void walk(Advice *a, const TileBlock *b, bool role, i64 times);
+
+static void walk_region(Advice *a, const TileOp *op, bool role, i64 times)
+{
+    i64 lo, hi;
+    switch ((TileOpcode)op->op) {
+    case TOP_ROLE: {
+        bool waited = a->waited;
+        if (!role) { // threads within a role go on from where it is
+            a->waited = false;
+            memset(a->by_hand, 0, sizeof *a->by_hand * (size_t)a->k->events.n);
+        }
+        walk(a, &op->body, true, 1);
+        a->waited = waited;
+        return;
+    }
+    case TOP_FOR:
+        // What a loop triggers in front of its own wait is a protocol, not a start.
+        a->waited |= waits_inside(&op->body);
+        a->loops++;
+        times = expr_is_const(op->lo, &lo) && expr_is_const(op->hi, &hi) && hi > lo ? hi - lo : 0;
+        walk(a, &op->body, role, times);
+        a->loops--;
+        forget(a, &op->body);
+        return;
+    case TOP_IF: // may be there to keep the first round out
+        a->waited |= waits_inside(&op->body) || waits_inside(&op->other);
+        forget(a, &op->body);
+        forget(a, &op->other);
+        return;
+    default: walk(a, &op->body, role, times); return;
+    }
+}
+
+static void walk(Advice *a, const TileBlock *b, bool role, i64 times)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        if (op->op == TOP_EVENT_WAIT || op->op == TOP_WAIT) a->waited = true;
+        if (op->op == TOP_TRIGGER && role && !a->waited) by_hand(a, op, times);
+        if (op->op == TOP_MMA) product(a, op);
+        written(a, op);
+        if (op->body.n || op->other.n) walk_region(a, op, role, times);
+    }
+}
+
+bool tile_advise(TileModule *m)
+{
+    for (int f = 0; f < m->fns.n; f++)
+        for (int i = 0; i < m->fns.at[f]->kernels.n; i++) {
+            Advice a = {.m = m, .k = m->fns.at[f]->kernels.at[i]};
+            a.by_hand = ARENA_ARRAY(m->arena, int, a.k->events.n + 1);
+            a.zero = ARENA_ARRAY(m->arena, bool, a.k->frags.n + 1);
+            walk(&a, &a.k->body, false, 1);
+        }
+    return true;
+}
