@@ -4,6 +4,7 @@
 //
 //   accumulator element (row + 8h, col + 8b + p) is register 4b + 2h + p
 //   packed 16-bit operand: register 2b + h, half p       row vector: h       column vector: 2b + p
+//   operands of 8 and 32 bits: register 4b + 2c + h of 32 or 8 columns b, byte e
 //
 // where row = 16 * (warp % 4) + lane / 4 and col = 2 * (lane % 4).
 #include "impl.h"
@@ -86,6 +87,13 @@ static Operand unpack_element(Lower *l, const TileFrag *f, Operand packed, int p
     return v;
 }
 
+// Of an operand of 8 or 32 bits, behind its first register.
+static Operand wide_register(Lower *l, Operand first)
+{
+    const ApplyState *a = &l->apply;
+    return opd_plus(opd_plus(opd_plus(first, a->block, 4), a->part, 2), a->half, 1);
+}
+
 // What a thread holds, by number, from the fragment's first register on: packed operands number
 // their halves.
 static Operand numbered_element(Lower *l, const TileFrag *f, Operand first, int number)
@@ -125,6 +133,13 @@ Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc)
         fits &= at[0] == (both ? 1 : 0) && a->pair >= 0;
         if (!fits) break;
         return opd_plus(opd_plus(o, a->block, 2), a->pair, 1);
+    case FL_A32: {
+        fits &= both && at[0] == 0 && at[1] == 1 && a->layout == FL_A32;
+        if (!fits) break;
+        Operand v = opd_reg(lower_new_reg(l, "v", RC_F32, 1), 0);
+        EMIT(&l->b, OP_MOV, TT_B32, v, wide_register(l, o));
+        return v;
+    }
     case FL_A16:
         fits &= both && at[0] == 0 && at[1] == 1;
         if (!fits) break;
@@ -248,10 +263,22 @@ static void stage_packed(Lower *l, const TileBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
         const TileOp *op = b->at[i];
-        if (op->op == TOP_FSET && l->k->frags.at[op->frag].layout == FL_A16 &&
+        u8 layout = op->op == TOP_FSET ? l->k->frags.at[op->frag].layout : FL_NONE;
+        if ((layout == FL_A16 || layout == FL_A8) &&
             op->elem_at[0] != TILE_AT_REG && dtype_is_float(l->k->frags.at[op->frag].type) && uses_of(b, op->frag) == 1)
             vec_push(l->m->arena, &l->apply.packed, op);
     }
+}
+
+// Four bytes of an 8-bit operand: two pairs, which become the halves of a register.
+static void pack_bytes(Lower *l, const TileFrag *f, Operand d, Operand quad)
+{
+    ThreadType t = f->type == DT_E4M3 ? TT_E4M3X2 : TT_E5M2X2;
+    int pair = lower_new_reg(l, "bytes", RC_B16, 2);
+    for (int i = 0; i < 2; i++)
+        EMIT(&l->b, OP_CVTPACK, t, opd_reg(pair, i), opd_reg(quad.reg, 2 * i + 1),
+             opd_reg(quad.reg, 2 * i));
+    EMIT(&l->b, OP_PACK, TT_B32, d, opd_reg(pair, 0), opd_reg(pair, 1));
 }
 
 // Rounds both columns of a pair with one instruction; the first source becomes the upper half.
@@ -260,6 +287,10 @@ static void pack_staged(Lower *l, int i)
     const TileOp *op = l->apply.packed.at[i];
     const TileFrag *f = &l->k->frags.at[op->frag];
     Operand d = opd_reg(lower_frag(l, op->frag), (i64)op->frag_slot * lower_frag_regs(f));
+    if (f->layout == FL_A8) {
+        pack_bytes(l, f, wide_register(l, d), l->apply.pair_regs[i]);
+        return;
+    }
     d = opd_plus(opd_plus(d, l->apply.block, 2), l->apply.half, 1);
     ThreadType t = f->type == DT_F16 ? TT_F16X2 : TT_BF16X2;
     Operand pair = l->apply.pair_regs[i];
@@ -301,6 +332,42 @@ static void apply_matrix(Lower *l, const TileOp *op, const TileFrag *f)
     lower_close(l, s0, m0);
 }
 
+// Over operands of 8 and 32 bits: blocks of columns, their halves, row halves, and the four bytes of
+// a register innermost, so that they are packed behind that loop.
+static void apply_wide(Lower *l, const TileOp *op, const TileFrag *f)
+{
+    const Expr *b, *c, *h, *e;
+    ThreadBlock *s0, *s1, *s2, *s3;
+    int elems = frag_layout[f->layout].elems, cols = frag_layout[f->layout].cols;
+    stage_packed(l, &op->body);
+    Operand *staged = ARENA_ARRAY(l->m->arena, Operand, l->apply.packed.n + 1);
+    for (int i = 0; i < l->apply.packed.n; i++)
+        staged[i] = opd_reg(lower_new_reg(l, "quad", RC_F32, 4), 0);
+    l->apply.pair_regs = staged;
+    int m0 = lower_open_unroll(l, "b", (int)(f->dim[1] / cols), &b, &s0);
+    int m1 = lower_open_unroll(l, "c", 2, &c, &s1);
+    int m2 = lower_open_unroll(l, "h", 2, &h, &s2);
+    int m3 = lower_open_unroll(l, "e", elems, &e, &s3);
+    l->apply.block = unroll_var(l, b);
+    l->apply.part = unroll_var(l, c);
+    l->apply.half = unroll_var(l, h);
+    l->apply.byte = unroll_var(l, e);
+    // 4 * (lane % 4) columns of one byte, lane % 4 columns of four.
+    const Expr *col = lower_reg_expr(l, lower_frag_col(l));
+    col = elems == 4 ? expr_mul(l->x, col, lower_const(l, 2))
+                     : expr_bin(l->x, EX_DIV, col, lower_const(l, 2));
+    col = expr_add(l->x, col, expr_mul(l->x, b, lower_const(l, cols)));
+    col = expr_add(l->x, col, expr_mul(l->x, c, lower_const(l, cols / 2)));
+    map_put(l->subst, op->var, (void *)(uintptr_t)row_expr(l, h));
+    map_put(l->subst, op->var2, (void *)(uintptr_t)expr_add(l->x, col, e));
+    lower_block(l, &op->body);
+    lower_close(l, s3, m3);
+    for (int i = 0; i < l->apply.packed.n; i++) pack_staged(l, i);
+    lower_close(l, s2, m2);
+    lower_close(l, s1, m1);
+    lower_close(l, s0, m0);
+}
+
 static void apply_row(Lower *l, const TileOp *op)
 {
     const Expr *h;
@@ -336,7 +403,8 @@ void lower_op_APPLY(Lower *l, const TileOp *op)
         return;
     }
     lower_flush_zeros(l);
-    l->apply = (ApplyState){.op = op, .layout = f->layout, .block = -1, .half = -1, .pair = -1};
+    l->apply = (ApplyState){.op = op, .layout = f->layout, .block = -1, .half = -1, .pair = -1,
+                            .part = -1, .byte = -1};
     l->hoisted.n = 0;
     if (f->layout == FL_ACC || f->layout == FL_A16)
         apply_matrix(l, op, f);
@@ -344,6 +412,8 @@ void lower_op_APPLY(Lower *l, const TileOp *op)
         apply_row(l, op);
     else if (f->layout == FL_COL)
         apply_col(l, op, f);
+    else if (f->layout == FL_A8 || f->layout == FL_A32)
+        apply_wide(l, op, f);
     else
         lower_error(l, op->loc, NULL, "not supported yet: apply over fragment %s", f->name);
     l->apply = (ApplyState){.op = NULL, .block = -1, .half = -1, .pair = -1};
@@ -396,13 +466,27 @@ static void set_half(Lower *l, const TileOp *op, const TileFrag *f, const TExpr 
     EMIT(&l->b, OP_PACK, TT_B32, d, half, opd_reg(half.reg, 1));
 }
 
+static Operand in_f32(Lower *l, Operand v)
+{
+    if (v.kind == OPD_REG) return v;
+    Operand r = opd_reg(lower_new_reg(l, "v", RC_F32, 1), 0);
+    EMIT(&l->b, OP_MOV, TT_F32, r, v);
+    return r;
+}
+
 // One element. Packed operands hold two elements in a register; where all are written, they are
 // staged as f32 and packed when both are there.
 void lower_op_FSET(Lower *l, const TileOp *op)
 {
     const TileFrag *f = &l->k->frags.at[op->frag];
     product_check(l, op->frag, true, op->loc);
-    if (f->layout != FL_A16) {
+    if (f->layout == FL_A32 && op->elem_at[0] != TILE_AT_REG) {
+        Operand v = lower_value(l, op->value);
+        Operand d = opd_reg(lower_frag(l, op->frag), (i64)op->frag_slot * lower_frag_regs(f));
+        EMIT(&l->b, OP_CVT, TT_TF32, wide_register(l, d), in_f32(l, v))->type2 = TT_F32;
+        return;
+    }
+    if (f->layout != FL_A16 && f->layout != FL_A8) {
         product_note(l, op->frag);
         Operand v = lower_value(l, op->value);
         Operand d = lower_element(l, op->frag, op->frag_slot, op->elem_at, op->loc);
@@ -415,12 +499,18 @@ void lower_op_FSET(Lower *l, const TileOp *op)
     if (v->kind == TX_CAST && v->type == f->type && v->a->type == DT_F32) v = v->a;
     for (int i = 0; i < l->apply.packed.n; i++) {
         if (l->apply.packed.at[i] != op) continue;
-        Operand d = opd_plus(l->apply.pair_regs[i], l->apply.pair, 1);
+        int element = f->layout == FL_A8 ? l->apply.byte : l->apply.pair;
+        Operand d = opd_plus(l->apply.pair_regs[i], element, 1);
         Operand value = lower_value(l, v);
         EMIT(&l->b, OP_MOV, TT_F32, d, value);
         return;
     }
-    set_half(l, op, f, v);
+    if (f->layout == FL_A8)
+        lower_error(l, op->loc, "write each element once and choose values with ?:",
+                    "not supported yet: elements of the 8-bit operand %s that are written under a "
+                    "condition, twice, or read", f->name);
+    else
+        set_half(l, op, f, v);
 }
 
 // ---- whole fragments ---------------------------------------------------------------------------
@@ -442,7 +532,17 @@ void lower_op_FILL(Lower *l, const TileOp *op)
     ThreadBlock *saved;
     int n = lower_frag_regs(f), reg = lower_frag(l, op->frag);
     Operand v;
-    if (f->layout == FL_A16) {
+    bool bytes = f->layout == FL_A8, tf32 = f->layout == FL_A32;
+    if ((bytes || tf32) && op->value->kind != TX_FLOAT) {
+        lower_error(l, op->loc, "fill it with a constant",
+                    "not supported yet: filling the operand %s with a value", f->name);
+        return;
+    }
+    if (bytes || tf32) {
+        float c = (float)op->value->fvalue;
+        u32 byte = f->type == DT_E4M3 ? e4m3_from_f32(c) : e5m2_from_f32(c);
+        v = opd_imm((i64)(tf32 ? tf32_from_f32(c) : byte * 0x01010101u));
+    } else if (f->layout == FL_A16) {
         if (op->value->kind == TX_FLOAT) {
             float c = (float)op->value->fvalue;
             u32 half = f->type == DT_F16 ? f16_from_f32(c) : bf16_from_f32(c);

@@ -72,6 +72,7 @@ typedef struct {
     const TileOp *op;          // NULL: none
     u8 layout;                 // FragKind of the fragment that it runs over
     int block, half, pair;     // unroll variables, -1: that loop does not exist
+    int part, byte;            // of operands of 8 and 32 bits: half of an atom's columns, element
     const Operand *pair_regs;  // staged f32 pairs of packed destinations, by fset
     VEC(const TileOp *) packed; // the fsets they belong to
 } ApplyState;

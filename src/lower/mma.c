@@ -254,11 +254,6 @@ void lower_op_MMA(Lower *l, const TileOp *op)
     if (!product_shape(l, op, &p)) return;
     if (op->a.frag >= 0) {
         p.a = (Operand2){.in_registers = true, .frag = op->a.frag, .slot = op->a.frag_slot};
-        if (l->k->frags.at[op->a.frag].layout != FL_A16) {
-            lower_error(l, op->loc, NULL, "not supported yet: register operand of type %s",
-                        dtype_name[p.type]);
-            return;
-        }
         lower_frag(l, op->a.frag);
     } else if (!shared_operand(l, &op->a, op->a.trans, op->loc, &p.a)) {
         return;

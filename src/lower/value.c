@@ -109,6 +109,11 @@ Operand lower_load(Lower *l, Address a, DType t)
         l->b.guard = outer;
     }
     lower_emit_mem(l, op, mt, 1, &raw, a);
+    if (t == DT_TF32) { // the bits of an f32, in a register of that class
+        Operand v = new_value(l, t);
+        EMIT(&l->b, OP_MOV, TT_B32, v, raw);
+        return v;
+    }
     return dtype_bytes[t] < 4 && t != DT_BOOL ? widen(l, raw, t) : raw;
 }
 
