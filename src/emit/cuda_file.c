@@ -221,7 +221,12 @@ static void print_head(Cuda *x, const char *prototype, Buf *out)
                    "// Call:     %s;\n"
                    "//           It returns 0, or a code that %s_message explains.\n",
                    prototype, x->source->entry);
-    buf_puts(out, "#include <cuda.h>\n#include <cuda_runtime.h>\n#include <stdint.h>\n\n");
+    buf_puts(out, "#include <cuda.h>\n#include <cuda_runtime.h>\n#include <stdint.h>\n");
+    bool helpers = false;
+    for (int i = 0; i < x->source->nparts; i++)
+        helpers = helpers || x->source->parts[i].kind == CUDA_DEVICE_TEXT;
+    if (helpers) buf_puts(out, "#pragma nv_diag_suppress 177 // helpers were inlined: unused here\n");
+    buf_puts(out, "\n");
 }
 
 // ---- what CUDA cannot name ----------------------------------------------------------------------

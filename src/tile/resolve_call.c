@@ -14,18 +14,18 @@ enum { CALL_MAX_DEPTH = 16, CALL_MAX_PARAMS = 32, CALL_MAX_ARRAY = 256, FRAG_MAX
 const char *resolve_c_builtin(const Resolve *r, const char *name)
 {
     static const char *const same[][2] = {
-        {"exp2f", "__exp2f"},   {"expf", "__exp"},      {"__expf", "__exp"},  {"logf", "__log"},
-        {"__logf", "__log"},    {"log2f", "__log2f"},   {"sqrtf", "__sqrt"},  {"rsqrtf", "__rsqrt"},
-        {"fabsf", "__fabs"},    {"fmaxf", "__max"},     {"fminf", "__min"},   {"fmaf", "__fmaf"},
-        {"tanhf", "__tanh"},    {"max", "__max"},       {"min", "__min"},     {"floorf", "__floor"},
-        {"ceilf", "__ceil"},    {"roundf", "__round"},  {"powf", "__pow"},    {"sinf", "__sin"},
-        {"cosf", "__cos"},      {"tanf", "__tan"},      {"sinhf", "__sinh"},  {"coshf", "__cosh"},
-        {"asinf", "__asin"},    {"acosf", "__acos"},    {"atanf", "__atan"},  {"atan2f", "__atan2"},
-        {"expm1f", "__expm1"},  {"log1pf", "__log1p"},  {"fabs", "__fabs"},   {"isfinite", "__isfinite"},
-        {"__powf", "__pow"},    {"__sinf", "__sin"},    {"__cosf", "__cos"},  {"__log2f", "__log2f"},
-        {"__fsqrt_rn", "__sqrt"}, {"__frsqrt_rn", "__rsqrt"}, {"exp2", "__exp2f"}, {"sqrt", "__sqrt"},
-        {"ceil", "__ceil"},   {"floor", "__floor"}, {"pow", "__pow"},
-        {"exp", "__exp"},         {"log", "__log"},     {"fmin", "__min"},    {"fmax", "__max"},
+        {"exp2f", "__exp2f"}, {"expf", "__exp"}, {"__expf", "__exp"}, {"logf", "__log"},
+        {"__logf", "__log"}, {"log2f", "__log2f"}, {"sqrtf", "__sqrt"}, {"rsqrtf", "__rsqrt"},
+        {"fabsf", "__fabs"}, {"fmaxf", "__max"}, {"fminf", "__min"}, {"fmaf", "__fmaf"},
+        {"tanhf", "__tanh"}, {"max", "__max"}, {"min", "__min"}, {"floorf", "__floor"},
+        {"ceilf", "__ceil"}, {"roundf", "__round"}, {"powf", "__pow"}, {"sinf", "__sin"},
+        {"cosf", "__cos"}, {"tanf", "__tan"}, {"sinhf", "__sinh"}, {"coshf", "__cosh"},
+        {"asinf", "__asin"}, {"acosf", "__acos"}, {"atanf", "__atan"}, {"atan2f", "__atan2"},
+        {"expm1f", "__expm1"}, {"log1pf", "__log1p"}, {"fabs", "__fabs"},
+        {"isfinite", "__isfinite"}, {"__powf", "__pow"}, {"__sinf", "__sin"}, {"__cosf", "__cos"},
+        {"__log2f", "__log2f"}, {"__fsqrt_rn", "__sqrt"}, {"__frsqrt_rn", "__rsqrt"},
+        {"exp2", "__exp2f"}, {"sqrt", "__sqrt"}, {"ceil", "__ceil"}, {"floor", "__floor"},
+        {"pow", "__pow"}, {"exp", "__exp"}, {"log", "__log"}, {"fmin", "__min"}, {"fmax", "__max"},
     };
     for (int i = 0; r->helper && i < COUNT(same); i++)
         if (!strcmp(same[i][0], name)) return intern(r->m->names, same[i][1]);

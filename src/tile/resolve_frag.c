@@ -240,7 +240,8 @@ static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 exte
 void resolve_apply(Resolve *r, const AstNode *s)
 {
     Value v;
-    if (!need_group4(r, s->loc, "apply", LEVEL_WARP) || !need_frag(r, s->value, "what apply runs over", &v))
+    if (!need_group4(r, s->loc, "apply", LEVEL_WARP) ||
+        !need_frag(r, s->value, "what apply runs over", &v))
         return;
     const TileFrag *f = &r->k->frags.at[v.frag];
     if (r->in_apply) {
