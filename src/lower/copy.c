@@ -678,6 +678,55 @@ bool lower_store_runs_on(Lower *l, const TileOp *op)
     return copy_shape(l, op, &c) && c.group;
 }
 
+// Do two boxes of one array provably not meet?
+static bool views_apart(Lower *l, const TileView *a, const TileView *b)
+{
+    for (int d = 0; d < l->k->buffers.at[a->buffer].rank; d++) {
+        i64 lo, hi;
+        expr_range(l->x, expr_sub(l->x, a->origin[d], expr_add(l->x, b->origin[d], b->extent[d])),
+                   &lo, &hi);
+        if (lo >= 0) return true;
+        expr_range(l->x, expr_sub(l->x, b->origin[d], expr_add(l->x, a->origin[d], a->extent[d])),
+                   &lo, &hi);
+        if (lo >= 0) return true;
+    }
+    return false;
+}
+
+static bool place_moves(const Lower *l, const TileView *v, const char *var)
+{
+    for (int d = 0; d < l->k->buffers.at[v->buffer].rank; d++)
+        if (expr_uses(v->origin[d], var)) return true;
+    return false;
+}
+
+// Does a store of the TMA unit in `b`, other than `op`, write to where `op` does? *again: `op`
+// itself stands in a loop of which its place does not depend.
+static bool written_again(Lower *l, const TileBlock *b, const TileOp *op, bool fixed, bool *again)
+{
+    bool found = false;
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *o = b->at[i];
+        if (o == op) *again |= fixed;
+        else if (o->op == TOP_COPY && o->dst.buffer == op->dst.buffer &&
+                 lower_carrier(l, o) == CARRY_TMA)
+            found |= !views_apart(l, &o->dst, &op->dst);
+        bool loop = o->op == TOP_FOR && !place_moves(l, &op->dst, o->var);
+        found |= written_again(l, &o->body, op, fixed || loop, again);
+        found |= written_again(l, &o->other, op, fixed || loop, again);
+    }
+    return found;
+}
+
+// A store after which the same elements are stored again must have written before that (O7).
+static bool store_completes(Lower *l, const TileOp *op)
+{
+    bool again = false, other = written_again(l, &l->k->body, op, false, &again);
+    for (int i = 0; i < l->k->scalars.n && again; i++)
+        again = !place_moves(l, &op->dst, l->k->scalars.at[i].name);
+    return other || again;
+}
+
 // Waits here until the unit has read the tile (not until it is written): the tile may then be
 // overwritten, and the kernel's end waits for the rest. The barrier and the proxy fence before it,
 // which make all threads' stores visible to the unit, come from sync.c, and so does the wait of a
@@ -689,7 +738,8 @@ static void tma_store(Lower *l, const Copy *c)
     thread_open_if(&l->b, first, &leader.saved);
     tma_boxes(l, c, NULL);
     thread_emit0(&l->b, OP_BULK_COMMIT, 0);
-    if (!lower_store_runs_on(l, c->op)) thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
+    if (store_completes(l, c->op)) thread_emit0(&l->b, OP_BULK_WAIT, 0);
+    else if (!lower_store_runs_on(l, c->op)) thread_emit0(&l->b, OP_BULK_WAIT_READ, 0);
     close_leader(l, &leader);
 }
 

@@ -632,7 +632,7 @@ static void new_kernel(Resolve *r, const AstNode *s)
     r->k = k;
     r->frag_node.n = 0;
     r->uses.n = k->buffers.n;
-    r->event_uses.n = r->products.n = 0;
+    r->starts.n = r->event_uses.n = r->products.n = 0;
     r->used_plain = map_new(r->arena);
     for (int i = 0; i < k->buffers.n; i++) resolve_plain(r, k->buffers.at[i].name);
     vec_push(r->arena, &r->fn->kernels, k);
@@ -748,6 +748,7 @@ static void walk(Resolve *r, const AstNode *fn)
     r->mutables = map_new(r->arena);
     r->var_level = map_new(r->arena);
     r->last_set = map_new(r->arena);
+    r->first_set = map_new(r->arena);
     r->made_of = map_new(r->arena);
     r->const_params = map_new(r->arena);
     if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))

@@ -98,6 +98,13 @@ typedef struct { // how the kernel uses an event
     bool waited, completed;
 } EventUse;
 
+typedef struct { // where the orders of a plain trigger begin, if that is known
+    int event, lo, hi; // threads of the role
+    const char *var;   // that the order counts with, or NULL
+    i64 first;
+    Loc loc;
+} OrderStart;
+
 typedef struct { // what the first walk found for an accumulator
     i64 rows, cols;
     bool f16; // it was declared f16: the sums are kept in f32
@@ -170,6 +177,8 @@ struct Resolve {
     int serial;                // operations emitted so far
     Map *made_of;              // '%' names that are set once -> the expression
     Map *last_set;             // '%' names -> serial of the last operation that set them
+    Map *first_set;            // '%' names -> the constant that they are set to first
+    VEC(OrderStart) starts;    // of the events of the kernel
     int roles, role_lo, role_hi; // enclosing inthreads; threads of the innermost one
     int role_parts;              // those of them that are one of several roles with one body
 

@@ -364,6 +364,54 @@ static bool cluster_rules(Resolve *r, const AstNode *s)
     return r->k->cluster && !s->list2.n;
 }
 
+// The order of the first round: a constant, a loop variable from its start, or a counter that was
+// set once, at its declaration; plus a constant. False: it is not known.
+static bool first_order(Resolve *r, const Expr *e, OrderStart *out)
+{
+    i64 plus = 0, hi;
+    if (expr_is_const(e, &out->first)) return true;
+    if (e->op == EX_ADD && expr_is_const(e->b, &plus)) e = e->a;
+    if (e->op != EX_VAR || e->name[0] != '%') return false;
+    out->var = e->name;
+    for (int i = 0; i < r->k->scalars.n; i++) {
+        if (r->k->scalars.at[i].name != e->name) continue;
+        const Expr *first = map_get(r->first_set, e->name);
+        if (first) out->first = first->value + plus;
+        return first != NULL;
+    }
+    for (int i = 0; i < r->npar; i++)
+        if (r->par[i].var == e->name) return false;
+    for (int i = 0; i < r->k->ngrid; i++)
+        if (r->k->grid_var[i] == e->name) return false;
+    if (!expr_range(r->x, e, &out->first, &hi)) return false;
+    out->first += plus;
+    return true;
+}
+
+// Two triggers of one ring by the same threads that both begin with the same order, each counting
+// by itself: these threads would arrive twice at one generation. The ring of a `= ready` event that
+// is also triggered by hand is such a case.
+static void check_restart(Resolve *r, const EventRef *e)
+{
+    OrderStart s = {.event = e->event, .loc = e->loc, .lo = r->roles ? r->role_lo : 0,
+                    .hi = r->roles ? r->role_hi : INT32_MAX};
+    if (!e->order || r->guards || !first_order(r, e->order, &s)) return;
+    for (int i = 0; i < r->starts.n; i++) {
+        const OrderStart *o = &r->starts.at[i];
+        if (o->event != s.event || o->lo >= s.hi || s.lo >= o->hi || o->first != s.first) continue;
+        if (o->var && o->var == s.var) continue;
+        const TileEvent *t = &r->k->events.at[e->event];
+        resolve_error(r, e->loc,
+                      t->ready ? "`= ready` completes the generation before; leave out the trigger "
+                                 "by hand"
+                               : "count on with one variable",
+                      "order %lld of '%s' is triggered in line %u already", (long long)s.first,
+                      t->name, o->loc.line);
+        return;
+    }
+    vec_push(r->arena, &r->starts, s);
+}
+
 void resolve_trigger(Resolve *r, const AstNode *s)
 {
     if (!r->at || r->in_apply) {
@@ -395,8 +443,9 @@ void resolve_trigger(Resolve *r, const AstNode *s)
     }
     for (int i = 0; i < s->list.n; i++) {
         EventRef e;
-        if (event_ref(r, s->list.at[i], event_symbol(r, s->list.at[i]), &e))
-            emit_event(r, TOP_TRIGGER, &e)->cluster = cluster && r->k->cluster > 1;
+        if (!event_ref(r, s->list.at[i], event_symbol(r, s->list.at[i]), &e)) continue;
+        check_restart(r, &e);
+        emit_event(r, TOP_TRIGGER, &e)->cluster = cluster && r->k->cluster > 1;
     }
 }
 

@@ -131,7 +131,13 @@ void resolve_set(Resolve *r, int scalar, const TExpr *value, Loc loc)
     TileOp *o = resolve_emit(r, TOP_SET, loc);
     o->scalar = scalar;
     o->value = value;
-    map_put(r->last_set, r->k->scalars.at[scalar].name, (void *)(intptr_t)r->serial);
+    const char *set = r->k->scalars.at[scalar].name;
+    bool constant = value->kind == TX_INDEX && value->index->op == EX_CONST;
+    if (constant && !map_get(r->last_set, set))
+        map_put(r->first_set, set, (void *)value->index);
+    else if (map_get(r->first_set, set)) // set again: it need not begin there
+        map_put(r->first_set, set, NULL);
+    map_put(r->last_set, set, (void *)(intptr_t)r->serial);
     int level = resolve_tree_level(r, value);
     resolve_raise(r, r->k->scalars.at[scalar].name, MAX(level, r->control));
 }
