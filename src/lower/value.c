@@ -74,9 +74,16 @@ Operand lower_round(Lower *l, Operand v, DType to)
     return h;
 }
 
+static Operand cut_to(Lower *l, Operand v, DType to);
+
 // Bits as loaded to the f32 or 32-bit register that holds the same value; always exact.
 static Operand widen(Lower *l, Operand h, DType from)
 {
+    if (from == DT_S8 || from == DT_U8) { // a byte load fills the register with zeros
+        Operand word = opd_reg(lower_new_reg(l, "v", RC_B32, 1), 0);
+        convert(l, word, TT_U32, h, TT_U16);
+        return from == DT_S8 ? cut_to(l, word, from) : word;
+    }
     Operand v = new_value(l, from);
     convert(l, v, lower_type(from), h, lower_narrow_type(from));
     return v;
@@ -131,8 +138,10 @@ void lower_store(Lower *l, Address a, DType t, const TExpr *value)
     } else if (v.kind != OPD_REG || v.count != 1 ||
                thread_type_class[mt] != l->tf->regs.at[v.reg].class) {
         Operand r = opd_reg(lower_new_reg(l, "v", (RegClass)thread_type_class[mt], 1), 0);
-        if (thread_type_class[mt] == RC_B16)
+        if (thread_type_class[mt] == RC_B16 && v.kind == OPD_REG)
             convert(l, r, TT_U16, v, TT_U32);
+        else if (thread_type_class[mt] == RC_B16)
+            EMIT(&l->b, OP_MOV, TT_B16, r, opd_imm(v.base & 0xffff));
         else
             EMIT(&l->b, OP_MOV, mt, r, v);
         v = r;
