@@ -184,21 +184,20 @@ static void leave_instance(Resolve *r, Loc loc)
     leave_loop(r, loc);
 }
 
-static void leave(Resolve *r, const AstNode *s)
+// What a statement that leaves does; false: it was refused.
+static bool leave(Resolve *r, const AstNode *s)
 {
+    int errors = diag_errors(r->diag);
     if (s->kind == AST_RETURN) {
         leave_call(r, s);
-        return;
-    }
-    if (s->kind == AST_CONTINUE) {
+    } else if (s->kind == AST_CONTINUE) {
         if (leave_allowed(r, s, "continue")) end_round(r);
-        return;
-    }
-    if (s->kind == AST_YIELD) {
+    } else if (s->kind == AST_YIELD) {
         leave_instance(r, s->loc);
-        return;
+    } else if (leave_allowed(r, s, "break")) {
+        leave_loop(r, s->loc);
     }
-    if (leave_allowed(r, s, "break")) leave_loop(r, s->loc);
+    return diag_errors(r->diag) == errors;
 }
 
 static void list_then(Resolve *r, const AstNode *const *at, int n, bool round);
@@ -333,8 +332,8 @@ static void list_then(Resolve *r, const AstNode *const *at, int n, bool round)
             resolve_branch_then(r, s, at + i + 1, n - i - 1, round);
         else if (s->kind == AST_BLOCK)
             resolve_block_then(r, s, at + i + 1, n - i - 1, round);
-        else
-            leave(r, s);
+        else if (!leave(r, s))
+            continue; // an error: what follows is still looked at
         r->tail = tail;
         return;
     }
