@@ -24,7 +24,8 @@ typedef struct {
     int *first; // index of slot 0 of each fragment in `state`
     int nstates;
     u8 *state;  // Kind of each slot of each vector fragment
-    u8 *scalar; // Kind of each scalar, inside an apply
+    u8 *scalar; // Kind of each scalar
+    Map *scalar_of; // name of a scalar -> its number + 1
     const TileOp *apply;
     int along;     // variable of the apply that the kind is relative to
     bool diverges; // under an `if` whose condition differs between lanes
@@ -60,15 +61,22 @@ static const char *other_var(const Partial *p)
     return p->along == 0 ? p->apply->var2 : p->apply->var;
 }
 
+// A scalar in e whose value is the lane's own.
+static bool uses_own(const Partial *p, const Expr *e)
+{
+    if (!e) return false;
+    if (e->op != EX_VAR) return uses_own(p, e->a) || uses_own(p, e->b) || uses_own(p, e->c);
+    intptr_t n = (intptr_t)map_get(p->scalar_of, e->name);
+    return n && p->scalar[n - 1] == KIND_OWN;
+}
+
 // Whether an integer differs between the elements that a lane owns.
 static Kind index_kind(const Partial *p, const Expr *e)
 {
     const char *other = other_var(p);
     if (!e) return KIND_WHOLE;
     if (other && expr_uses(e, other)) return KIND_OWN;
-    for (int i = 0; i < p->k->scalars.n; i++)
-        if (p->scalar[i] == KIND_OWN && expr_uses(e, p->k->scalars.at[i].name)) return KIND_OWN;
-    return KIND_WHOLE;
+    return uses_own(p, e) ? KIND_OWN : KIND_WHOLE;
 }
 
 static Kind view_kind(const Partial *p, const TileView *v)
@@ -389,6 +397,9 @@ bool tile_check_partial(TileModule *m)
             }
             p.state = ARENA_ARRAY(m->arena, u8, p.nstates + 1);
             p.scalar = ARENA_ARRAY(m->arena, u8, k->scalars.n + 1);
+            p.scalar_of = map_new(m->arena);
+            for (int f = 0; f < k->scalars.n; f++)
+                map_put(p.scalar_of, k->scalars.at[f].name, (void *)(intptr_t)(f + 1));
             p.heads = map_new(m->arena);
             // Each round but the last raises one of nstates states, each at most 4 times.
             p.report = false;
