@@ -12,9 +12,9 @@ By default all kernels of kernels/attention. Three parts, each for every kernel:
             tracking of hazards is on
 
 In the first two every element is compared with softmax(q k^T / sqrt(D)) v in fp64 (--fp32: fp32
-without TF32). The limit follows from the kernels' roundings, for |v| <= 1: P and O are rounded to
-bf16, each by at most 2^-9 of its value, so |error| <= 2^-9 + 2^-9 |o| + SLACK, where SLACK is for
-fp32 sums and approximate exponentials. Outputs are filled with NaN before each launch and
+without TF32). The limit follows from the kernels' roundings: P and O are rounded to bf16, each by at
+most 2^-8 of its value, so |error| <= 2^-8 (P |v| + |o|) + SLACK, where P |v| is the output for the
+absolute values of v, and SLACK is for fp32 sums and approximate exponentials. Outputs are filled with NaN before each launch and
 stand between guard words, which must not change; all launches of a case must give the same bits.
 
 One line a kernel and part; details of what failed go before it. Exit status 1 when anything is
@@ -36,7 +36,7 @@ ODD = [(b, s, h, "uniform") for (b, h), s in zip(
      769, 1000, 1023, 1025, 1152, 1279, 2047, 2049, 3001, 4095, 4097])]
 ODD += [(1, 129, 300, "uniform"), (300, 64, 1, "uniform"), (4001, 3, 1, "uniform"), (7, 130, 133, "uniform"),
         (1, 8191, 1, "uniform"), (0, 8, 1, "uniform"), (1, 0, 2, "uniform")]
-ODD += [(1, s, 3, kind) for kind in ("sharp", "rising", "falling", "zeros", "late")
+ODD += [(1, s, 3, kind) for kind in ("sharp", "rising", "falling", "jump", "cliff", "zeros", "late")
         for s in (127, 640, 1500)]
 EMULATOR = [(2, 1, 3), (1, 63, 3), (3, 64, 1), (1, 65, 2), (1, 127, 3), (2, 128, 1), (1, 129, 3), (1, 200, 1),
             (1, 255, 3), (1, 257, 2), (3, 385, 1), (1, 640, 1), (1, 1000, 1), (1, 1152, 1)]
@@ -53,6 +53,9 @@ def inputs(torch, b, s, h, kind):
     elif kind in ("rising", "falling"):  # the maximum of a row moves with every key, or never
         way = torch.arange(s, device="cuda").view(1, s, 1, 1) * (400 / max(s, 1) / D ** 0.5)
         q, k = q * 0.05 + 1, k * 0.05 + (way if kind == "rising" else -way)
+    elif kind in ("jump", "cliff"):  # the other half of the keys is 2^400 times as heavy, or light
+        early = (torch.arange(s, device="cuda") < s // 2).view(1, s, 1, 1)
+        q, k = q * 0.05 + 1, k * 0.5 + torch.where(early, 25.0, 0.0) * (1 if kind == "jump" else -1)
     elif kind == "zeros":  # equal weights
         q = q * 0
     elif kind == "late":  # one key in 100 stands out, seldom by little
@@ -99,19 +102,21 @@ class Tally:
 
 
 def slabs(torch, q, k, v, dtype):
-    """Yields (heads, rows, reference): [heads, rows, D] in `dtype`, of q, k, v as [B*H, S, D]."""
+    """Yields (heads, rows, reference, reference with |v|), the last two as [heads, rows, D] in
+    `dtype`, of q, k, v as [B*H, S, D]."""
     n, s = q.shape[0], q.shape[1]
     rows = min(s, 512)
     heads = max(1, SLAB_BYTES // (rows * s * 8)) if n and s else 1
     for h in range(0, n, heads):
         kd, vd = k[h:h + heads].to(dtype), v[h:h + heads].to(dtype)
+        vd = torch.cat((vd, vd.abs()), -1)
         for r in range(0, s, rows):
             end = min(s, r + rows)
             at = torch.arange(r, end, device=q.device)[:, None]
             hidden = torch.arange(end, device=q.device)[None, :] > at
             score = q[h:h + heads, r:end].to(dtype) @ kd[:, :end].transpose(1, 2) * D ** -0.5
             p = torch.softmax(score.masked_fill_(hidden, -torch.inf), -1)
-            yield slice(h, h + heads), slice(r, end), p @ vd[:, :end]
+            yield slice(h, h + heads), slice(r, end), *(p @ vd[:, :end]).split(D, -1)
 
 
 def compare(torch, outputs, q, k, v, dtype):
@@ -120,8 +125,8 @@ def compare(torch, outputs, q, k, v, dtype):
     outputs, (q, k, v) = [flat(o) for o in outputs], map(flat, (q, k, v))
     zero = lambda t: torch.zeros((), dtype=t, device=q.device)
     sums = [[zero(torch.int64), zero(torch.int64), zero(dtype), zero(dtype)] for _ in outputs]
-    for heads, rows, want in slabs(torch, q, k, v, dtype) if q.numel() else ():
-        limit = 2 ** -9 + SLACK + want.abs() * 2 ** -9
+    for heads, rows, want, weight in slabs(torch, q, k, v, dtype) if q.numel() else ():
+        limit = (weight + want.abs()) * 2 ** -8 + SLACK
         for o, total in zip(outputs, sums):
             error = (o[heads, rows].to(dtype) - want).abs_()
             nan = error.isnan()
