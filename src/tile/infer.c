@@ -280,6 +280,13 @@ static void check_block(Infer *f, const TileOp *apply, const TileBlock *b)
             check_register(f, o->frag, o->elem_at[1], o->loc);
         else if (o->op == TOP_FSET && apply)
             check_element(f, apply, o->frag, o->loc);
+        if (o->op == TOP_REDUCE && f->k->frags.at[o->frag].layout == FL_COL &&
+            o->level > LEVEL_GROUP4 && !f->failed) {
+            diag_error(f->m->diag, o->loc, "move it out of the condition",
+                       "a reduction over rows concerns the whole warpgroup, but stands under a "
+                       "condition of its warps");
+            f->failed = true;
+        }
         if (o->op == TOP_MMA) {
             check_operand(f, &o->a, o->loc);
             check_operand(f, &o->b, o->loc);

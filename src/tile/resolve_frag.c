@@ -334,6 +334,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
     o->frag2 = all ? dst.frag : src.frag;
     o->frag2_slot = all ? dst.slot : src.slot;
     o->imm = (i64)kind * 2 + axis;
+    o->level = (u8)r->control; // infer.c: over rows the whole warpgroup meets
 }
 
 // copy(dst, src): register to register, so shapes and types are equal.
