@@ -282,6 +282,42 @@ void resolve_apply(Resolve *r, const AstNode *s)
 
 // ---- reductions and copies ---------------------------------------------------------------------
 
+// to = from, element by element, converted; both have the shape of `from`.
+static void convert_fragment(Resolve *r, int to, int to_slot, int from, int from_slot, Loc loc)
+{
+    const TileFrag f = r->k->frags.at[from];
+    TileOp *apply = resolve_emit(r, TOP_APPLY, loc);
+    apply->frag = from;
+    apply->frag_slot = from_slot;
+    apply->var = resolve_var(r, intern(r->m->names, "row"));
+    if (f.rank == 2) apply->var2 = resolve_var(r, intern(r->m->names, "col"));
+    expr_set_range(r->x, apply->var, 0, f.dim[0] - 1);
+    if (f.rank == 2) expr_set_range(r->x, apply->var2, 0, f.dim[1] - 1);
+    TExpr *x = ARENA_NEW(r->arena, TExpr);
+    *x = (TExpr){.kind = TX_FRAG, .type = f.type, .loc = loc, .frag = from, .slot = from_slot,
+                 .at = {0, 1}};
+    Value v = resolve_cast(r, value_texpr(x), r->k->frags.at[to].type, loc);
+    TileBlock *saved = r->at;
+    r->at = &apply->body;
+    TileOp *set = resolve_emit(r, TOP_FSET, loc);
+    r->at = saved;
+    set->frag = to;
+    set->frag_slot = to_slot;
+    set->elem_at[1] = 1;
+    set->value = value_tree(r, &v, loc);
+}
+
+// A fragment of f32 with the shape of `like`, under no name.
+static int f32_fragment(Resolve *r, int like, Loc loc)
+{
+    TileFrag f = r->k->frags.at[like];
+    f.type = DT_F32;
+    f.slots = 1;
+    f.layout = FL_NONE;
+    f.loc = loc;
+    return add_frag(r, NULL, f.name, f);
+}
+
 // reduce_max(dst, src, dim), reduce_sum(dst, src, dim), all_reduce_sum(v).
 void resolve_reduce(Resolve *r, const AstNode *s)
 {
@@ -312,7 +348,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
             !resolve_const(r, s->list.at[2], "the dimension of the reduction", 0, 1, &axis))
             return;
         const TileFrag *f = &r->k->frags.at[src.frag];
-        if (f->rank != 2 || f->type != d->type ||
+        if (f->rank != 2 || (f->type != d->type && d->type != DT_F32) ||
             (f->dim[0] && f->dim[axis == 1 ? 0 : 1] != d->dim[0])) {
             resolve_error(r, s->list.at[1]->loc, NULL,
                           "%s over dimension %d of '%s' (%s) does not fit into '%s' (%s)", name,
@@ -320,13 +356,27 @@ void resolve_reduce(Resolve *r, const AstNode *s)
             return;
         }
     }
-    if (d->type != DT_F32) {
+    bool small = !all && dtype_is_float(d->type) && dtype_is_float(r->k->frags.at[src.frag].type) &&
+                 (d->type != DT_F32 || r->k->frags.at[src.frag].type != DT_F32);
+    if (d->type != DT_F32 && !small) {
         resolve_unsupported(r, s->list.at[0]->loc, "%s of %s", name, dtype_name[d->type]);
         return;
     }
     if (!product_free(r, dst.frag, dst.slot, true, s->list.at[0]->loc) ||
         (!all && !product_free(r, src.frag, src.slot, false, s->list.at[1]->loc)))
         return;
+    // Fragments of smaller types are reduced in f32.
+    Value out = dst;
+    if (small && r->k->frags.at[src.frag].type != DT_F32) {
+        int wide = f32_fragment(r, src.frag, s->loc);
+        convert_fragment(r, wide, 0, src.frag, src.slot, s->loc);
+        src.frag = wide;
+        src.slot = 0;
+    }
+    if (small && d->type != DT_F32) {
+        dst.frag = f32_fragment(r, dst.frag, s->loc);
+        dst.slot = 0;
+    }
     TileOp *o = resolve_emit(r, TOP_REDUCE, s->loc);
     TileReduce kind = all ? REDUCE_ALL_SUM : s->op == AST_OP_MAX ? REDUCE_MAX : REDUCE_SUM;
     o->frag = dst.frag;
@@ -335,6 +385,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
     o->frag2_slot = all ? dst.slot : src.slot;
     o->imm = (i64)kind * 2 + axis;
     o->level = (u8)r->control; // infer.c: over rows the whole warpgroup meets
+    if (dst.frag != out.frag) convert_fragment(r, out.frag, out.slot, dst.frag, 0, s->loc);
 }
 
 // copy(dst, src): register to register, so shapes and types are equal.
