@@ -75,8 +75,8 @@ typedef struct {
     VEC(Fact) facts;          // in the order of the program, equal ones once
     i64 *arrivals;            // per buffer: count that its mbarriers start with; 0: unknown
     bool *by_bytes;           // per buffer: a ring that loads complete
-    bool *peers;              // per buffer: a ring at which all blocks of the cluster arrive, a tile
-                              // that all of them fill
+    bool *peers;              // per buffer: a ring at which all blocks of the cluster arrive, a
+                              // tile that all of them fill
 } Explained;
 
 Explained *explain_collect(Arena *a, const ThreadModule *m, const ThreadFn *fn);

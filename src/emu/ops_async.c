@@ -320,8 +320,8 @@ bool emu_effect_any(EmuCta *c)
     return false;
 }
 
-// The part of a load that goes to one CTA (w->at): its tile and its mbarrier, at the places that the
-// addresses name there.
+// The part of a load that goes to one CTA (w->at): its tile and its mbarrier, at the places that
+// the addresses name there.
 static void load_into(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 *coord, int lane)
 {
     EmuCta *c = w->at;

@@ -693,8 +693,8 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
     if (observed < b->last_load_phase && b->load_from_peer)
         emu_hazard_cta(
             c, NULL, HZ_CLUSTER, "O15",
-            "the CTA ends while a bulk load of another CTA may still write to it: nobody here waited"
-            " for phase %u of mbarrier %s",
+            "the CTA ends while a bulk load of another CTA may still write to it: nobody here"
+            " waited for phase %u of mbarrier %s",
             b->last_load_phase - 1, name.s);
     else if (observed < b->last_load_phase)
         emu_hazard_cta(

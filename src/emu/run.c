@@ -328,8 +328,8 @@ static EmuWarp *warp_of(const EmuRun *r, int n)
 }
 
 // The next warp of the cluster to run, NULL when none is ready. Adversarial: strictly by priority,
-// so that one warp runs as far ahead as the barriers let it (ring slots are refilled at the earliest
-// moment).
+// so that one warp runs as far ahead as the barriers let it (ring slots are refilled at the
+// earliest moment).
 static EmuWarp *pick(const EmuRun *r, int *turn_of)
 {
     EmuWarp *best = NULL;
@@ -447,9 +447,9 @@ static void start_warp(EmuCta *c, EmuWarp *w)
     EmuClock *clock = w->clock, *part = w->part;
     EmuWarp old = *w;
     *w = (EmuWarp){.regs = regs, .unit = unit, .flags = flags, .cta = c, .at = c, .id = id,
-                   .index = old.index, .sent = old.sent, .clock = clock, .part = part, .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1,
-                   .clean = ~0ull, .commits = old.commits, .flight = old.flight,
-                   .token = old.token};
+                   .index = old.index, .sent = old.sent, .clock = clock, .part = part,
+                   .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1, .clean = ~0ull,
+                   .commits = old.commits, .flight = old.flight, .token = old.token};
     w->commits.n = w->flight.n = 0;
     emu_clock_clear(c->run, clock);
     if (w->sent) memset(w->sent, 0, sizeof *w->sent * c->run->ctas);

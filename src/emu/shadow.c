@@ -115,8 +115,8 @@ u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u3
     if (!c->cell) return 0;
     if (c->access.n >= COLLECT_AT) collect(c);
     if (c->access.n >= COLLECT_AT || c->access_base > 1u << 25) return 0;
-    EmuAccess a = {.kind = (u8)kind, .warp = (u8)w->index, .lane = (u8)lane, .buffer = -1, .mask = mask,
-                   .op = emu_op_index(w, op), .epoch = w->epoch,
+    EmuAccess a = {.kind = (u8)kind, .warp = (u8)w->index, .lane = (u8)lane, .buffer = -1,
+                   .mask = mask, .op = emu_op_index(w, op), .epoch = w->epoch,
                    .iter = w->loops ? w->loop_iter[w->loops - 1] : 0};
     if (mem < op->src->nmem) a.buffer = op->src->mem[mem].buffer;
     if (kind == ACC_BULK_STORE) a.epoch = 0;

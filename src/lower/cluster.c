@@ -174,8 +174,8 @@ void cluster_arrive(Lower *l, Address a, bool warps, bool publishes)
     l->b.guard = outer;
 }
 
-// Without an event all blocks meet before a multicast load: then the readers of all of them are done
-// with the place that it fills, and have waited for the load before it.
+// Without an event all blocks meet before a multicast load: then the readers of all of them are
+// done with the place that it fills, and have waited for the load before it.
 void cluster_meet(Lower *l, const TileOp *load)
 {
     if (l->role.hi - l->role.lo != l->tf->threads || l->uniform_depth)

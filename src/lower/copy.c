@@ -534,8 +534,8 @@ static void tma_box(Lower *l, const Copy *c, const Expr *const *at, i64 rows, i6
     if (mbar) thread_mem(&l->b, op, mbar->ref);
 }
 
-// The part of a multicast tile (of rank 2) that this block of the cluster brings: whole column blocks
-// where they come out even, else rows. *row, *col: its first element. Another copy is whole.
+// The part of a multicast tile (of rank 2) that this block of the cluster brings: whole column
+// blocks where they come out even, else rows. *row, *col: its first element. Another copy is whole.
 static Copy part_of(Lower *l, const Copy *c, i64 wide, const Expr **row, const Expr **col)
 {
     Copy part = *c;

@@ -98,8 +98,8 @@
     X(BAR_SYNC,      "bar.sync",      "xx",   "-",     SYNC, CTA,    10, "bar.sync %0, %1;")      \
     X(BAR_ARRIVE,    "bar.arrive",    "xx",   "-",     SYNC, CTA,    10, "bar.arrive %0, %1;")    \
     /* All threads of all blocks of the cluster: releases and acquires. */                        \
-    X(BAR_CLUSTER,   "bar.cluster",   "",     "-",     SYNC, CLUSTER, 80, "barrier.cluster.arrive.release.aligned; " \
-      "barrier.cluster.wait.acquire.aligned;")                                                     \
+    X(BAR_CLUSTER,   "bar.cluster",   "",     "-",     SYNC, CLUSTER, 80,                          \
+      "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")            \
     X(BAR_WARP,      "bar.warp",      "",     "-",     SYNC, WARP,   60, "bar.warp.sync 0xffffffff;") \
     /* Nothing behind it is moved in front of it: a branch on a predicate that is never true. */   \
     X(PIN,           "pin",           "p",    "-",     SYNC, THREAD, 10, "!")                     \

@@ -31,6 +31,7 @@ static const Case cases[] = {
     {"kernels/gemm/persistent.co", {"M", "N", "K"}, {600, 136, 104}, false, {"CLUSTER", "2"}},
     {"kernels/gemm/persistent.co", {"M", "N", "K"}, {140, 8, 130}, true, {0}},
     {"kernels/learn/copy.co", {"M", "N"}, {64, 64}, false, {0}},
+    {"kernels/learn/multicast.co", {"M", "N", "K"}, {256, 128, 320}, false, {0}},
 };
 
 // Operations that the compiler's rules ask for and these kernels happen not to need. Each is passed
