@@ -242,8 +242,8 @@ static void check_arg(Checker *c, const PlanStep *s, int index)
         LAW(is_tensor(q), "argument %d names no tensor", index);
         break;
     case ARG_FLOAT:
-        LAW(q && q->kind == PLAN_SCALAR && q->type == DT_F32, "argument %d names no f32 scalar",
-            index);
+        LAW(q && q->kind == PLAN_SCALAR && dtype_is_float(q->type),
+            "argument %d names no scalar of a float type", index);
         break;
     case ARG_TMAP:
         LAW(g->index >= 0 && g->index < s->tmaps.n, "argument %d names no tensor map", index);

@@ -32,18 +32,29 @@ static void bind_names(Resolve *r, const AstNode *p, int param)
     }
 }
 
+// An extent that has no name in the source is x_dim0 on the command line and in messages.
+static const Expr *unnamed_extent(Resolve *r, const char *tensor, int param, int d)
+{
+    const char *name = intern_printf(r->m->names, "%s_dim%d", tensor, d);
+    while (scope_find(r, name)) name = intern_printf(r->m->names, "%s_", name);
+    return bind_extent(r, name, param, d).index;
+}
+
 // The extents of a tensor. A wrong one becomes 1, so that the rest can be looked at.
 static void tensor_dims(Resolve *r, const AstNode *p, int param)
 {
     PlanParam *out = &r->plan->params.at[param];
     for (int d = 0; d < out->rank; d++) {
+        if (d >= p->type->list.n) { // T mdspan<rank>
+            out->dim[d] = unnamed_extent(r, out->name, param, d);
+            continue;
+        }
         const AstNode *e = p->type->list.at[d];
         const Expr *x = NULL;
-        if (e->kind == AST_ANYDIM && e->flags & AST_F_UNBOUNDED) {
-            resolve_unsupported(r, e->loc, "'\?\?' as a dimension");
-        } else if (e->kind == AST_ANYDIM) {
-            const char *name = intern_printf(r->m->names, "%s.dim%d", out->name, d);
-            x = bind_extent(r, name, param, d).index;
+        if (e->kind == AST_ANYDIM) {
+            if (e->flags & AST_F_UNBOUNDED && p->storage != STOR_GLOBAL)
+                resolve_error(r, e->loc, "write ?", "'\?\?' is for global parameters");
+            x = unnamed_extent(r, out->name, param, d);
         } else {
             x = resolve_index(r, e, "a dimension");
         }
@@ -101,7 +112,7 @@ static void with_param(Resolve *r, const AstNode *p, const ContractWith *w)
     scope_add(r, p->name, p->loc, v);
 }
 
-// Integers are symbols of the plan, f32 values scalars of every kernel.
+// Integers and bools are symbols of the plan, floats scalars of every kernel.
 static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index)
 {
     const char *name = out->name;
@@ -110,16 +121,19 @@ static void scalar_param(Resolve *r, const AstNode *p, PlanParam *out, int index
     out->in = true;
     if (p->flags & AST_F_REF)
         resolve_error(r, p->loc, NULL, "the scalar '%s' cannot be passed by reference", name);
-    if (out->type == DT_F32) {
+    bool narrow = out->type == DT_F16 || out->type == DT_BF16 || out->type == DT_TF32 ||
+                  out->type == DT_E4M3 || out->type == DT_E5M2;
+    if (out->type == DT_F32 || narrow) {
         // A scalar of the tile IR whose name has no '%' is the parameter of that name.
         vec_push(r->arena, &r->host->scalars, ((TileScalar){name, DT_F32, p->loc}));
         TExpr *x = ARENA_NEW(r->arena, TExpr);
         *x = (TExpr){
             .kind = TX_SCALAR, .type = DT_F32, .loc = p->loc, .scalar = r->host->scalars.n - 1};
-        scope_add(r, name, p->loc, value_texpr(x));
+        Value v = value_texpr(x); // the kernel takes an f32, and rounds it where it is used
+        scope_add(r, name, p->loc, narrow ? resolve_cast(r, v, out->type, p->loc) : v);
         return;
     }
-    if (dtype_is_float(out->type) || out->type == DT_BOOL || dtype_bytes[out->type] < 4) {
+    if (dtype_is_float(out->type)) {
         resolve_unsupported(r, p->loc, "parameters of type %s", dtype_name[out->type]);
         scope_add(r, name, p->loc, value_none());
         return;
@@ -135,12 +149,15 @@ static void tensor_param(Resolve *r, const AstNode *p, PlanParam *out)
     const AstNode *t = p->type;
     out->kind = PLAN_TENSOR;
     out->align = PARAM_ALIGN;
-    out->rank = MIN(t->list.n, PLAN_MAX_RANK);
-    if (t->flags & (AST_F_RANK_ONLY | AST_F_AUTO_DIMS))
+    i64 rank = t->flags & AST_F_RANK_ONLY ? (i64)MIN(t->ivalue, 99u) : t->list.n;
+    if (t->flags & AST_F_AUTO_DIMS) {
         resolve_unsupported(r, t->loc, "parameters whose shape is not written");
-    else if (t->list.n < 1 || t->list.n > PLAN_MAX_RANK)
-        resolve_error(r, t->loc, NULL, "a parameter of rank %d; it has 1 to %d dimensions",
-                      t->list.n, PLAN_MAX_RANK);
+        rank = t->list.n;
+    } else if (rank < 1 || rank > PLAN_MAX_RANK) {
+        resolve_error(r, t->loc, NULL, "a parameter of rank %lld; it has 1 to %d dimensions",
+                      (long long)rank, PLAN_MAX_RANK);
+    }
+    out->rank = (int)MIN(MAX(rank, 0), PLAN_MAX_RANK);
     if (p->storage == STOR_GLOBAL && p->flags & AST_F_REF)
         resolve_error(r, p->loc, "leave out the '&'",
                       "a global parameter cannot be passed by reference");
@@ -733,6 +750,70 @@ static void know_device(Resolve *r)
 #undef X
 }
 
+// T [dims] x; on the host level of a function that returns an array: the array that it returns.
+void resolve_result_decl(Resolve *r, const AstNode *s)
+{
+    PlanParam out = {.name = s->name, .kind = PLAN_TENSOR, .type = (DType)s->type->dtype,
+                     .out = true, .result = true, .align = PARAM_ALIGN, .loc = s->loc};
+    bool made = false;
+    for (int i = 0; i < r->plan->params.n; i++)
+        made |= r->plan->params.at[i].result || r->plan->params.at[i].kind == PLAN_WORKSPACE;
+    if (made || r->nkernels || s->list.n || s->value) {
+        resolve_unsupported(r, s->loc, made ? "more than one array that the function makes"
+                                            : "this place or form of a returned array");
+        scope_add(r, s->name, s->loc, value_none());
+        return;
+    }
+    for (int i = 0; i < s->type->list.n; i++) {
+        const AstNode *e = s->type->list.at[i];
+        Value v = resolve_expr(r, e);
+        if (v.kind == VAL_SCALAR) {
+            const Expr *n = value_to_index(r, v, e->loc, "an extent of an array");
+            v = (Value){.kind = n ? VAL_LIST : VAL_NONE, .n = 1, .item = {{n, NULL}}};
+        }
+        bool fits = v.kind == VAL_LIST && out.rank + v.n <= PLAN_MAX_RANK;
+        for (int k = 0; fits && k < v.n; k++) out.dim[out.rank++] = v.item[k].index;
+        if (!fits && v.kind != VAL_NONE)
+            resolve_error(r, e->loc, NULL, "an array has 1 to %d integer extents", PLAN_MAX_RANK);
+        if (!fits) {
+            scope_add(r, s->name, s->loc, value_none());
+            return;
+        }
+    }
+    TileBuffer b = {.name = s->name, .kind = TB_GLOBAL, .type = out.type, .rank = out.rank,
+                    .param = r->plan->params.n, .slots = 1, .loc = s->loc};
+    memcpy(b.dim, out.dim, sizeof b.dim);
+    vec_push(r->arena, &r->plan->params, out);
+    scope_add(r, s->name, s->loc, view_of_buffer(r, resolve_add_buffer(r, b)));
+}
+
+// return x; the array that was declared for it, of the type and shape that the function states.
+void resolve_result_return(Resolve *r, const AstNode *s)
+{
+    Value v;
+    if (!resolve_need_view(r, s->value, "the result", &v)) return;
+    const TileBuffer *b = &r->k->buffers.at[v.view.buffer];
+    if (!r->plan->params.at[b->param].result || v.view.rank != b->rank) {
+        resolve_error(r, s->loc, "declare it in the function: `f32 [N] x;`",
+                      "what is returned must be an array that the function makes");
+        return;
+    }
+    const AstNode *t = r->returns;
+    if (t->dtype != (int)b->type || t->list.n != b->rank) {
+        resolve_error(r, s->loc, NULL, "the function returns %s with %d dimensions, this is %s",
+                      t->name, t->list.n, view_text(r, &v));
+        return;
+    }
+    for (int d = 0; d < b->rank; d++) {
+        const AstNode *e = t->list.at[d];
+        if (e->kind == AST_ANYDIM) continue;
+        const Expr *n = resolve_index(r, e, "a dimension");
+        if (n && n != b->dim[d])
+            resolve_error(r, s->loc, NULL, "dimension %d of the result is %s, not %s", d,
+                          resolve_text(r, b->dim[d]), resolve_text(r, n));
+    }
+}
+
 // One walk over a function; its result goes to r->m.
 static void walk(Resolve *r, const AstNode *fn)
 {
@@ -751,8 +832,9 @@ static void walk(Resolve *r, const AstNode *fn)
     r->first_set = map_new(r->arena);
     r->made_of = map_new(r->arena);
     r->const_params = map_new(r->arena);
-    if (fn->type && (fn->type->dtype >= 0 || fn->type->flags & AST_F_SPANNED))
-        resolve_unsupported(r, fn->type->loc, "functions that return a value");
+    r->returns = fn->type && fn->type->flags & AST_F_SPANNED ? fn->type : NULL;
+    if (fn->type && !r->returns && fn->type->dtype >= 0)
+        resolve_unsupported(r, fn->type->loc, "functions that return a scalar");
     know_device(r);
     declare_params(r, fn);
     declare_tensors(r, fn);
@@ -760,6 +842,10 @@ static void walk(Resolve *r, const AstNode *fn)
     add_buffers(r);
     const AstNode *body = fn->body;
     for (int i = 0; body && i < body->list.n; i++) resolve_stmt(r, body->list.at[i]);
+    const AstNode *last = body && body->list.n ? body->list.at[body->list.n - 1] : NULL;
+    if (r->returns && (!last || last->kind != AST_RETURN))
+        resolve_error(r, r->returns->loc, "end it with `return x;`",
+                      "'%s' returns an array, and does not end with a return", fn->name);
     scope_pop(r, 0);
     vec_push(r->arena, &r->m->fns, r->fn);
 }

@@ -185,6 +185,7 @@ struct Resolve {
     ParLevel par[RESOLVE_MAX_PAR];
     int npar;
     const Expr *when; // host-level condition around us, or NULL
+    const AstNode *returns; // type of the array that the function returns, or NULL
     int nkernels;
 
     Map *const_params; // names of parameters that the kernel may not write
@@ -363,5 +364,7 @@ bool resolve_whole_groups(Resolve *r, Loc loc, const char *what); // the role is
 void resolve_parallel(Resolve *r, const AstNode *s); // inside a kernel
 int resolve_group4(const Resolve *r);                // index in par, or -1
 int resolve_scope_level(const Resolve *r);           // TileLevel of the innermost parallel
+void resolve_result_decl(Resolve *r, const AstNode *s);   // an array that the function returns
+void resolve_result_return(Resolve *r, const AstNode *s);
 
 #endif

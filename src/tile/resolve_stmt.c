@@ -305,6 +305,10 @@ static void fill_local(Resolve *r, const AstNode *s, int buffer, i64 elements)
 // shared T [dims] name[N][M]: an array is one buffer with N * M slots. So is `local`.
 void resolve_buffer_decl(Resolve *r, const AstNode *s)
 {
+    if (!r->at && r->returns && s->storage == STOR_NONE && s->type->dtype >= 0) {
+        resolve_result_decl(r, s);
+        return;
+    }
     bool local = s->storage != STOR_SHARED;
     TileBuffer b = {.name = s->name, .kind = local ? TB_LOCAL : TB_SHARED, .param = -1, .slots = 1,
                     .loc = s->loc};
@@ -942,8 +946,11 @@ static void return_statement(Resolve *r, const AstNode *s)
 {
     if (r->at)
         resolve_error(r, s->loc, NULL, "return inside `parallel`");
+    else if (s->value && r->returns && !r->when && !r->depth)
+        resolve_result_return(r, s);
     else if (s->value)
-        resolve_unsupported(r, s->loc, "returning a value");
+        resolve_error(r, s->loc, NULL, "a value is returned; the function returns %s",
+                      r->returns ? "at its end" : "none");
     else if (r->when || r->depth > 0)
         resolve_unsupported(r, s->loc, "return before the end of the function");
 }
