@@ -1,8 +1,10 @@
 // explain.c - prints the table of facts as one page for each kernel: grid and registers, roles,
-// barriers, shared memory, global tensors.
+// shared tiles, barriers, global tensors.
 //
 // Input: facts (explain.h) and the launch plan. Output: plain text of at most PAGE_WIDTH columns,
-// places as file:line; a list of places in one file names it once: v4.co:72, :92.
+// places as file:line; a list of places in one file names it once: v4.co:72, :92. A shared tile is
+// told as what happens to a slot: filled, announced by its full barrier, read, released, freed by
+// its empty barrier. Barriers that stand at no tile have a section of their own.
 #include "explain.h"
 
 #include <string.h>
@@ -99,14 +101,17 @@ static bool any_fact(const Page *p, int kind, int subject, int object, int role)
     return false;
 }
 
-// Places of the matching facts, each once: " v4.co:72, :92", or nothing when there is none.
-static void put_places(const Page *p, int kind, int subject, int object, int role, Buf *b)
+// Places of the facts that are like `like` (ANY where that does not matter), each once:
+// " v4.co:72, :92", or nothing when there is none.
+static void put_places_of(const Page *p, const Fact *like, Buf *b)
 {
     Loc seen[PLACES_MAX];
     int n = 0, more = 0;
     for (int i = 0; i < p->x->facts.n; i++) {
         const Fact *f = &p->x->facts.at[i];
-        if (!matches(f, kind, subject, object, role) || !f->loc.line) continue;
+        if (!matches(f, like->kind, like->subject, like->object, like->role) || !f->loc.line ||
+            (like->n != ANY && f->n != like->n))
+            continue;
         bool known = false;
         for (int k = 0; k < n; k++)
             known |= seen[k].file == f->loc.file && seen[k].line == f->loc.line;
@@ -121,6 +126,12 @@ static void put_places(const Page *p, int kind, int subject, int object, int rol
         seen[n++] = f->loc;
     }
     if (more) buf_printf(b, " and %d more", more);
+}
+
+static void put_places(const Page *p, int kind, int subject, int object, int role, Buf *b)
+{
+    put_places_of(p, &(Fact){.kind = (u8)kind, .subject = subject, .object = object, .role = role,
+                             .n = ANY}, b);
 }
 
 // "k_s v4.co:52; v_s v4.co:55": the subjects of the matching facts in order of first sight.
@@ -152,6 +163,63 @@ static void put_roles(const Page *p, int kind, int subject, int object, const ch
 }
 
 static const char *plural(i64 n) { return n == 1 ? "" : "s"; }
+
+// ---- sizes and conditions -----------------------------------------------------------------------
+
+// The same with (x + c - 1) / c as the name `cdiv(x, c)`.
+static const Expr *with_cdiv(ExprPool *x, const Expr *e)
+{
+    i64 c, rest = 0;
+    if (e->op == EX_CONST || e->op == EX_VAR) return e;
+    if (e->op == EX_DIV && expr_is_const(e->b, &c) && c > 1) {
+        const Expr *up = expr_sub(x, e->a, expr_const(x, c - 1));
+        if (e->a->op == EX_ADD && expr_is_const(e->a->b, &rest) && rest == c - 1) {
+            Buf name = {0};
+            buf_puts(&name, "cdiv(");
+            expr_print(with_cdiv(x, up), &name);
+            buf_printf(&name, ", %lld)", (long long)c);
+            const Expr *named = expr_var(x, name.s);
+            buf_free(&name);
+            return named;
+        }
+    }
+    const Expr *a = with_cdiv(x, e->a), *b = with_cdiv(x, e->b);
+    if (e->op == EX_SELECT) return expr_select(x, a, b, with_cdiv(x, e->c));
+    return expr_bin(x, (ExprOp)e->op, a, b);
+}
+
+static void put_expr(const Page *p, const Expr *e, Buf *b)
+{
+    expr_print(with_cdiv(p->x->module->exprs, e), b);
+}
+
+// A condition on sizes as one reads it: `K > 0 and K % 8 == 0`.
+static void put_condition(const Page *p, const Expr *e, Buf *b)
+{
+    i64 c;
+    if (e->op == EX_LAND) {
+        put_condition(p, e->a, b);
+        buf_puts(b, " and ");
+        put_condition(p, e->b, b);
+        return;
+    }
+    bool flips = e->op == EX_EQ || e->op == EX_NE || e->op == EX_LT || e->op == EX_LE;
+    if (!flips || !expr_is_const(e->a, &c)) {
+        put_expr(p, e, b);
+        return;
+    }
+    const Expr *side = e->b;
+    if (e->op == EX_EQ && !c && (side->op == EX_LAND || side->op == EX_EQ)) {
+        buf_puts(b, "not (");
+        put_condition(p, side, b);
+        buf_putc(b, ')');
+        return;
+    }
+    if (!c && side->op == EX_MUL && side->b->op == EX_CONST) side = side->a;
+    put_expr(p, side, b);
+    const char *sign = e->op == EX_EQ ? "==" : e->op == EX_NE ? "!=" : e->op == EX_LT ? ">" : ">=";
+    buf_printf(b, " %s %lld", sign, (long long)c);
+}
 
 // ---- kernel and roles ---------------------------------------------------------------------------
 
@@ -188,22 +256,20 @@ static void print_head(const Page *p)
     if (p->step) {
         for (int i = 0; i < 3; i++) {
             buf_puts(&b, i ? ", " : "(");
-            expr_print(p->step->grid[i], &b);
+            put_expr(p, p->step->grid[i], &b);
         }
         buf_puts(&b, ") CTAs");
         if (p->step->when) {
             buf_puts(&b, ", when ");
-            expr_print(p->step->when, &b);
+            put_condition(p, p->step->when, &b);
         }
         put_item(p->out, 2, 13, "grid", b.s);
         b.n = 0;
     }
-    buf_printf(&b, "%d threads, %d warps", fn->threads, fn->threads / 32);
+    buf_printf(&b, "%d threads, %d warps; ", fn->threads, fn->threads / 32);
+    if (fn->cluster > 1) buf_printf(&b, "clusters of %d CTAs", fn->cluster);
+    else buf_puts(&b, "no clusters");
     put_item(p->out, 2, 13, "block", b.s);
-    b.n = 0;
-    if (fn->cluster > 1) buf_printf(&b, "%d CTAs", fn->cluster);
-    else buf_puts(&b, "none");
-    put_item(p->out, 2, 13, "cluster", b.s);
     b.n = 0;
     print_registers(p, &b);
     put_item(p->out, 2, 13, "registers", b.s);
@@ -251,7 +317,7 @@ static void print_role(const Page *p, int r)
         {FACT_TMA_LOAD, "loads by TMA"}, {FACT_CPASYNC, "cp.async to"},
         {FACT_GLOBAL_READ, "reads global"}, {FACT_READ, "reads shared"},
         {FACT_WRITE, "writes shared"}, {FACT_GLOBAL_WRITE, "writes global"},
-        {FACT_TMA_STORE, "stores by TMA"}, {FACT_WAIT, "waits for"}, {FACT_ARRIVE, "arrives at"},
+        {FACT_TMA_STORE, "stores by TMA"},
     };
     const ExplainRole *role = &p->x->roles.at[r];
     Buf b = {0};
@@ -321,7 +387,7 @@ static void put_loads(const Page *p, int at, Buf *b)
 static void print_announcements(const Page *p, int ring)
 {
     Buf b = {0};
-    const char *label = "filled by";
+    const char *label = "completed by";
     // Each announcement arrives once. With one arrival for each role, one thread of a role does.
     int roles = 0;
     for (int r = 0; r < p->x->roles.n; r++) roles += any_fact(p, FACT_EXPECT, ring, ANY, r);
@@ -330,7 +396,8 @@ static void print_announcements(const Page *p, int ring)
         const Fact *f = &p->x->facts.at[i];
         if (!matches(f, FACT_EXPECT, ring, ANY, ANY)) continue;
         if (one) buf_puts(&b, "one thread of ");
-        put_role(p, f->role, &b);
+        if (one && f->role == 0) buf_puts(&b, "the block");
+        else put_role(p, f->role, &b);
         buf_putc(&b, ' ');
         put_loc(p, f->loc, &b);
         if (f->n == EXPECT_UNKNOWN) buf_puts(&b, ": bytes that it computes");
@@ -363,16 +430,21 @@ static void print_arrivals(const Page *p, int ring)
     buf_free(&b);
 }
 
-static void print_ring(const Page *p, int ring)
+// "2 slots, mbarrier, 16 bytes at 196616  v4.co:37"
+static void put_ring(const Page *p, int ring, Buf *b)
 {
     const ThreadBuffer *t = &p->x->fn->buffers.at[ring];
     i64 slots = 0, bytes = thread_buffer_bytes(t);
-    Buf b = {0};
     if (t->rank == 1) expr_is_const(t->dim[0], &slots);
-    buf_printf(p->out, "    %-12s %lld slot%s, mbarrier, %lld bytes at %lld  ", t->name,
-               (long long)slots, plural(slots), (long long)bytes, (long long)t->offset);
-    put_loc(p, t->loc, p->out);
-    buf_putc(p->out, '\n');
+    buf_printf(b, "%lld slot%s, mbarrier, %lld bytes at %lld  ", (long long)slots, plural(slots),
+               (long long)bytes, (long long)t->offset);
+    put_loc(p, t->loc, b);
+}
+
+// Who completes a generation and who waits for it.
+static void print_generation(const Page *p, int ring)
+{
+    Buf b = {0};
     print_announcements(p, ring);
     print_arrivals(p, ring);
     if (!any_fact(p, FACT_EXPECT, ring, ANY, ANY) && !any_fact(p, FACT_ARRIVE, ring, ANY, ANY)) {
@@ -385,6 +457,68 @@ static void print_ring(const Page *p, int ring)
     buf_free(&b);
 }
 
+static bool is_empty(const Page *p, int ring, int tile)
+{
+    return any_fact(p, FACT_REFILL, tile, ring, ANY);
+}
+
+// The ring says when a slot of the tile is full: loads of the TMA unit complete it, or those
+// arrive at it that write the tile, and other roles that read the tile wait for it.
+static bool is_full(const Page *p, int ring, int tile)
+{
+    if (any_fact(p, FACT_TMA_LOAD, tile, ring, ANY)) return true;
+    if (is_empty(p, ring, tile)) return false;
+    bool announced = false, awaited = false;
+    for (int r = 0; r < p->x->roles.n; r++) {
+        bool writes = any_fact(p, FACT_WRITE, tile, ANY, r) ||
+                      any_fact(p, FACT_CPASYNC, tile, ANY, r);
+        bool reads = any_fact(p, FACT_READ, tile, ANY, r) ||
+                     any_fact(p, FACT_WGMMA_READ, tile, ANY, r);
+        bool arrives = any_fact(p, FACT_ARRIVE, ring, ANY, r);
+        if (arrives && !writes) return false;
+        announced |= arrives;
+        awaited |= reads && !writes && any_fact(p, FACT_WAIT, ring, ANY, r);
+    }
+    return announced && awaited;
+}
+
+// The tile that a ring is printed with, the first of those that it belongs to; -1: it has none.
+static int owner_of(const Page *p, int ring)
+{
+    for (int i = 0; i < p->x->fn->buffers.n; i++) {
+        if (p->x->fn->buffers.at[i].kind != BUF_SHARED) continue;
+        if (is_full(p, ring, i) || is_empty(p, ring, i)) return i;
+    }
+    return -1;
+}
+
+static void print_tile_rings(const Page *p, int tile, const char *label,
+                             bool (*belongs)(const Page *, int, int))
+{
+    Buf b = {0};
+    for (int i = 0; i < p->x->fn->buffers.n; i++) {
+        if (p->x->fn->buffers.at[i].kind != BUF_MBAR || !belongs(p, i, tile)) continue;
+        int owner = owner_of(p, i);
+        buf_printf(&b, "%s, ", buffer_name(p, i));
+        if (owner == tile) put_ring(p, i, &b);
+        else buf_printf(&b, "see %s", buffer_name(p, owner));
+        put(p, label, &b);
+        if (owner == tile) print_generation(p, i);
+    }
+    buf_free(&b);
+}
+
+// Barriers of the program's own protocol, such as turns that are handed on.
+static bool print_other_ring(const Page *p, int ring)
+{
+    if (p->x->fn->buffers.at[ring].kind != BUF_MBAR || owner_of(p, ring) >= 0) return false;
+    buf_printf(p->out, "    %-15s ", buffer_name(p, ring));
+    put_ring(p, ring, p->out);
+    buf_putc(p->out, '\n');
+    print_generation(p, ring);
+    return true;
+}
+
 // First use of the barrier in the program; NULL: none.
 static const Fact *first_use(const Page *p, int id)
 {
@@ -395,26 +529,38 @@ static const Fact *first_use(const Page *p, int id)
     return NULL;
 }
 
-// By number; 0 is the block's own. Whose numbers are in registers stand first.
-static void print_named(const Page *p)
+static void print_named(const Page *p, int id, const Fact *first)
 {
-    bool head = false;
+    Buf b = {0};
+    if (id < 0) buf_puts(p->out, "    named, its number in a register, ");
+    else if (id == 0) buf_puts(p->out, "    the block's     ");
+    else buf_printf(p->out, "    named %-9d ", id);
+    if (first->n < 0) buf_puts(p->out, "threads in a register\n");
+    else buf_printf(p->out, "%lld threads\n", (long long)first->n);
+    put_roles(p, FACT_BAR_SYNC, id, ANY, "", &b);
+    put(p, "sync", &b);
+    put_roles(p, FACT_BAR_ARRIVE, id, ANY, "", &b);
+    put(p, "arrive", &b);
+    buf_free(&b);
+}
+
+// mbarriers that stand at no tile, then named barriers by number; those whose numbers are in
+// registers stand first.
+static void print_barriers(const Page *p)
+{
+    Buf *out = p->out;
+    size_t before = out->n;
+    buf_puts(out, "\n  other barriers\n");
+    bool any = false;
+    for (int i = 0; i < p->x->fn->buffers.n; i++) any |= print_other_ring(p, i);
     for (int id = -1; id < 16; id++) {
         const Fact *first = first_use(p, id);
-        Buf b = {0};
-        if (!first) continue;
-        if (!head) buf_puts(p->out, "\n  named barriers\n");
-        head = true;
-        if (id < 0) buf_puts(p->out, "    chosen at run time, ");
-        else buf_printf(p->out, "    %-12d ", id);
-        if (first->n < 0) buf_puts(p->out, "threads chosen at run time\n");
-        else buf_printf(p->out, "%lld threads\n", (long long)first->n);
-        put_roles(p, FACT_BAR_SYNC, id, ANY, "", &b);
-        put(p, "sync", &b);
-        put_roles(p, FACT_BAR_ARRIVE, id, ANY, "", &b);
-        put(p, "arrive", &b);
-        buf_free(&b);
+        if (first) print_named(p, id, first);
+        any |= first != NULL;
     }
+    if (any) return;
+    out->n = before;
+    out->s[before] = 0;
 }
 
 // ---- shared memory ------------------------------------------------------------------------------
@@ -432,27 +578,18 @@ static void put_shape(const ThreadBuffer *t, int from, Buf *b)
 static void put_barrier(int gate, Buf *b)
 {
     if (gate_of_barrier(gate) == EXPLAIN_CHOSEN_BARRIER)
-        buf_puts(b, "a barrier chosen at run time");
+        buf_puts(b, "a named barrier");
+    else if (gate_of_barrier(gate) == 0)
+        buf_puts(b, "the block's barrier");
     else
-        buf_printf(b, "barrier %d", gate_of_barrier(gate));
-}
-
-static void put_gate(const Page *p, int gate, Loc loc, Buf *b)
-{
-    if (gate >= 0) {
-        buf_printf(b, "%s", buffer_name(p, gate));
-    } else {
-        put_barrier(gate, b);
-        buf_putc(b, ' ');
-        put_loc(p, loc, b);
-    }
+        buf_printf(b, "named barrier %d", gate_of_barrier(gate));
 }
 
 // Why the next fill may overwrite what was read, in the words of the machine.
 static void put_protection(i64 bits, bool async_fill, Buf *b)
 {
     if (bits & RELEASE_NEWER)
-        buf_puts(b, "products issued last still RUN, right only where they read other slots");
+        buf_puts(b, "the newest products still RUN, right where they read other slots");
     else if (bits & RELEASE_WAITED)
         buf_puts(b, "its products are waited for");
     if (bits & (RELEASE_NEWER | RELEASE_WAITED) && bits & (RELEASE_FENCED | RELEASE_UNFENCED))
@@ -492,7 +629,7 @@ static void print_releases(const Page *p, int buffer)
         if (earlier) continue;
         put_role(p, f->role, &b);
         buf_puts(&b, " at");
-        put_places(p, FACT_RELEASE, buffer, f->object, f->role, &b);
+        put_places_of(p, f, &b);
         buf_puts(&b, " through ");
         if (f->object >= 0) buf_puts(&b, buffer_name(p, f->object));
         else put_barrier(f->object, &b);
@@ -522,16 +659,18 @@ static void print_refills(const Page *p, int buffer)
     int n = 0;
     for (int i = 0; i < p->x->facts.n; i++) {
         const Fact *f = &p->x->facts.at[i];
-        if (!matches(f, FACT_REFILL, buffer, ANY, ANY)) continue;
+        if (!matches(f, FACT_REFILL, buffer, ANY, ANY) || f->object >= 0) continue;
         bool earlier = false;
         for (int k = 0; k < i && !earlier; k++) {
             const Fact *e = &p->x->facts.at[k];
             earlier = matches(e, FACT_REFILL, buffer, f->object, ANY) &&
-                      (f->object >= 0 || e->loc.line == f->loc.line);
+                      e->loc.line == f->loc.line;
         }
         if (earlier) continue;
         buf_puts(&b, n++ ? ", " : "");
-        put_gate(p, f->object, f->loc, &b);
+        put_barrier(f->object, &b);
+        buf_putc(&b, ' ');
+        put_loc(p, f->loc, &b);
     }
     put(p, "refilled after", &b);
     buf_free(&b);
@@ -574,13 +713,15 @@ static void print_buffer(const Page *p, int buffer)
     put(p, "filled by", &b);
     put_roles(p, FACT_FENCE, buffer, ANY, "", &b);
     put(p, "proxy fence", &b);
+    print_tile_rings(p, buffer, "full barrier", is_full);
     put_roles(p, FACT_WGMMA_READ, buffer, ANY, "wgmma", &b);
     put_roles(p, FACT_READ, buffer, ANY, "ordinary loads", &b);
     put_roles(p, FACT_TMA_STORE, buffer, ANY, "TMA store", &b);
     if (!b.n) buf_puts(&b, "nobody");
     put(p, "read by", &b);
-    print_refills(p, buffer);
     print_releases(p, buffer);
+    print_tile_rings(p, buffer, "empty barrier", is_empty);
+    print_refills(p, buffer);
     print_neighbours(p, buffer);
     buf_free(&b);
 }
@@ -596,37 +737,43 @@ static void put_map(const Page *p, int param, Buf *b)
     buf_printf(b, " %s, %lld bytes", smem_layout[t->swizzle].name, (long long)box_bytes(p, t));
 }
 
+// One item a tensor: shape, place, tensor maps, and who else accesses it.
 static void print_tensor(const Page *p, int buffer)
 {
     const ThreadFn *fn = p->x->fn;
     const ThreadBuffer *t = &fn->buffers.at[buffer];
-    Buf b = {0};
-    put_shape(t, 0, &b);
-    buf_printf(p->out, "    %-12s %s  ", t->name, b.s);
-    put_loc(p, t->loc, p->out);
-    buf_putc(p->out, '\n');
-    b.n = 0;
+    Buf b = {0}, who = {0};
+    buf_printf(&b, "%s[", dtype_name[t->type]);
+    for (int i = 0; i < t->rank; i++) {
+        buf_puts(&b, i ? ", " : "");
+        put_expr(p, t->dim[i], &b);
+    }
+    buf_puts(&b, "] ");
+    put_loc(p, t->loc, &b);
     // A tensor map belongs to the tensor that its argument describes.
     for (int k = 0; k < fn->params.n; k++) {
         const PlanTensorMap *m = map_of(p, k);
         if (!m || p->step->args.at[t->param].kind != ARG_TENSOR ||
             m->param != p->step->args.at[t->param].index)
             continue;
+        buf_puts(&b, "; TMA ");
         put_map(p, k, &b);
-        for (int i = 0; i < p->x->facts.n; i++) {
+        for (int i = 0, n = 0; i < p->x->facts.n; i++) {
             const Fact *f = &p->x->facts.at[i];
             if ((f->kind != FACT_TMA_LOAD && f->kind != FACT_TMA_STORE) || f->param != k) continue;
-            buf_printf(&b, ", %s %s ", f->kind == FACT_TMA_LOAD ? "to" : "from",
+            buf_printf(&b, "%s %s %s ", n++ ? "," : "", f->kind == FACT_TMA_LOAD ? "to" : "from",
                        buffer_name(p, f->subject));
             put_loc(p, f->loc, &b);
         }
-        put(p, "tensor map", &b);
     }
-    put_roles(p, FACT_GLOBAL_READ, buffer, ANY, "", &b);
-    put(p, "read by", &b);
-    put_roles(p, FACT_GLOBAL_WRITE, buffer, ANY, "", &b);
-    put(p, "written by", &b);
+    put_roles(p, FACT_GLOBAL_READ, buffer, ANY, "", &who);
+    if (who.n) buf_printf(&b, "; read by %s", who.s);
+    who.n = 0;
+    put_roles(p, FACT_GLOBAL_WRITE, buffer, ANY, "", &who);
+    if (who.n) buf_printf(&b, "; written by %s", who.s);
+    put_item(p->out, 4, 17, t->name, b.s);
     buf_free(&b);
+    buf_free(&who);
 }
 
 // ---- the page -----------------------------------------------------------------------------------
@@ -661,9 +808,8 @@ void explain_print(Arena *a, const ThreadModule *m, const Plan *plan, const Diag
         print_head(&p);
         buf_puts(out, "\n  roles\n");
         for (int r = 0; r < p.x->roles.n; r++) print_role(&p, r);
-        print_section(&p, BUF_MBAR, "barrier rings", print_ring);
-        print_named(&p);
-        print_section(&p, BUF_SHARED, "shared buffers", print_buffer);
+        print_section(&p, BUF_SHARED, "shared memory", print_buffer);
+        print_barriers(&p);
         print_section(&p, BUF_GLOBAL, "global tensors", print_tensor);
     }
 }
