@@ -285,7 +285,7 @@ static void print_head(const Page *p)
 // Elements along K of one instruction: 32 bytes of them.
 static int product_k(int type)
 {
-    if (type == TT_E4M3 || type == TT_E5M2) return 32;
+    if (type == TT_E4M3 || type == TT_E5M2 || type == TT_S8 || type == TT_U8) return 32;
     return type == TT_TF32 ? 8 : 16;
 }
 

@@ -330,8 +330,9 @@ static void define_wgmma(Cuda *x, const CudaStmt *s, const char *name, const cha
     // 64 rows x n columns over 128 threads.
     int regs = op->n / 2, next = regs;
     Buf b = {0};
-    buf_printf(&b, CUDA_FUNCTION "void %s(float *d, %s, uint64_t b%s)\n{\n", name,
-               shared_a ? "uint64_t a" : "const uint32_t *a", s->fresh ? "" : ", bool accumulate");
+    bool whole = op->type == TT_S32; // integers are not scaled
+    buf_printf(&b, CUDA_FUNCTION "void %s(%s *d, %s, uint64_t b%s)\n{\n", name,
+               whole ? "uint32_t" : "float", shared_a ? "uint64_t a" : "const uint32_t *a", s->fresh ? "" : ", bool accumulate");
     buf_puts(&b, "    asm volatile(\n        \"{ .reg .pred p; setp.ne.b32 p, ");
     // Numbers of the operands: D takes the first n / 2, then A (a descriptor or 4 registers), B,
     // predicate.
@@ -343,12 +344,13 @@ static void define_wgmma(Cuda *x, const CudaStmt *s, const char *name, const cha
     buf_puts(&b, ", \"");
     if (shared_a) buf_printf(&b, "\n        \"%%%d", a_at);
     else operand_list(&b, a_at, 4);
-    buf_printf(&b, ", %%%d, p, %d, %d", b_at, op->flags & OPF_NEG_A ? -1 : 1,
-               op->flags & OPF_NEG_B ? -1 : 1);
+    buf_printf(&b, ", %%%d, p", b_at);
+    if (!whole)
+        buf_printf(&b, ", %d, %d", op->flags & OPF_NEG_A ? -1 : 1, op->flags & OPF_NEG_B ? -1 : 1);
     if (transposes && shared_a) buf_printf(&b, ", %d", op->flags & OPF_TRANS_A ? 1 : 0);
     if (transposes) buf_printf(&b, ", %d", op->flags & OPF_TRANS_B ? 1 : 0);
     buf_puts(&b, "; }\"\n        : ");
-    constraint_list(&b, s->fresh ? "=f" : "+f", "d", regs);
+    constraint_list(&b, whole ? s->fresh ? "=r" : "+r" : s->fresh ? "=f" : "+f", "d", regs);
     buf_puts(&b, "\n        : ");
     if (shared_a) buf_puts(&b, "\"l\"(a)");
     else constraint_list(&b, "r", "a", 4);
@@ -364,7 +366,8 @@ void cu_wgmma(Cuda *x, const CudaStmt *s)
     const ThreadOp *op = &s->op;
     ThreadType t = (ThreadType)op->type2;
     const char *type = thread_type_name[t];
-    int depth = t == TT_TF32 ? 8 : t == TT_E4M3 || t == TT_E5M2 ? 32 : 16;
+    bool bytes = t == TT_E4M3 || t == TT_E5M2 || t == TT_S8 || t == TT_U8;
+    int depth = t == TT_TF32 ? 8 : bytes ? 32 : 16;
     bool shared_a = op->op == OP_WGMMA_SS;
     const char *shape = cu_text(x, "m64n%dk%d", op->n, depth);
     const char *name = cu_text(
@@ -374,7 +377,8 @@ void cu_wgmma(Cuda *x, const CudaStmt *s)
         s->fresh ? "_first" : "");
     if (cu_need(x, name))
         define_wgmma(x, s, name,
-                     cu_text(x, "wgmma.mma_async.sync.aligned.%s.f32.%s.%s", shape, type, type),
+                     cu_text(x, "wgmma.mma_async.sync.aligned.%s.%s.%s.%s", shape,
+                             op->type == TT_S32 ? "s32" : "f32", type, type),
                      depth == 16);
     const char *a = shared_a ? cu_element(x, &op->opnd[1], 0) : cu_start(x, &op->opnd[1]);
     cu_call(x, s, "%s(%s, %s, %s%s%s)", name, cu_start(x, &op->opnd[0]), a,

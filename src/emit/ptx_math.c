@@ -135,6 +135,8 @@ static const MmaType mma_type[] = {
     {TT_TF32, 8, false},
     {TT_E4M3, 32, false},
     {TT_E5M2, 32, false},
+    {TT_S8, 32, false},
+    {TT_U8, 32, false},
 };
 
 // One product of 64 rows. D is in place; the predicate says whether its old values count. The
@@ -147,15 +149,18 @@ void ptx_wgmma(Ptx *x, const ThreadOp *op)
     const char *type = ptx_type((ThreadType)op->type2);
     bool shared_a = op->op == OP_WGMMA_SS;
     Buf text = {0};
-    buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s ", op->n, row->depth, type,
-               type);
+    bool whole = op->type == TT_S32; // integers are not scaled
+    buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", op->n, row->depth,
+               ptx_type(type_of(op)), type, type);
     ptx_range(x, &op->opnd[0], true, &text);
     buf_puts(&text, ", ");
     ptx_range(x, &op->opnd[1], !shared_a, &text);
     // Descriptor of B; predicate "accumulate"; scales of A and B.
-    buf_printf(&text, ", %s, %s, %d, %d", ptx_element(x, &op->opnd[2], 0).s,
-               ptx_element(x, &op->opnd[3], 0).s, op->flags & OPF_NEG_A ? -1 : 1,
-               op->flags & OPF_NEG_B ? -1 : 1);
+    buf_printf(&text, ", %s, %s", ptx_element(x, &op->opnd[2], 0).s,
+               ptx_element(x, &op->opnd[3], 0).s);
+    if (!whole)
+        buf_printf(&text, ", %d, %d", op->flags & OPF_NEG_A ? -1 : 1,
+                   op->flags & OPF_NEG_B ? -1 : 1);
     // A register operand has no layout in memory that could be transposed, so it has no such
     // number.
     if (row->transposes && shared_a) buf_printf(&text, ", %d", op->flags & OPF_TRANS_A ? 1 : 0);

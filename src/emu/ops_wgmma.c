@@ -61,6 +61,8 @@ static int element_type(u8 type)
     case TT_TF32: return DT_TF32;
     case TT_E4M3: return DT_E4M3;
     case TT_E5M2: return DT_E5M2;
+    case TT_S8: return DT_S8;
+    case TT_U8: return DT_U8;
     default: return -1;
     }
 }
@@ -189,6 +191,24 @@ static bool same_accumulators(const EmuOp *a, const EmuOp *b)
     return a->n == b->n && a->o[0].unit == b->o[0].unit;
 }
 
+static bool is_integer(DType t) { return t == DT_S8 || t == DT_U8; }
+
+static u32 step_k(DType t) { return is_integer(t) ? 32 : (u32)wgmma_k(t); }
+
+// Integer products are exact and wrap; the matrix holds the bits of the sums.
+static void integer_step(DType type, u32 n, const u8 *a, const u8 *b, float *m, bool scale_d)
+{
+    for (u32 row = 0; row < 64; row++)
+        for (u32 col = 0; col < n; col++) {
+            u32 sum = scale_d ? f32_bits(m[row * n + col]) : 0;
+            for (u32 k = 0; k < 32; k++) {
+                u8 x = a[row * 32 + k], y = b[col * 32 + k];
+                sum += type == DT_S8 ? (u32)((int8_t)x * (int8_t)y) : (u32)x * y;
+            }
+            memcpy(&m[row * n + col], &sum, 4);
+        }
+}
+
 // Reads the operands as they are in memory NOW, which is the point: a slot that was overwritten
 // between issue and wait gives the wrong product here as on the machine.
 static void compute(EmuCta *c, int group, const EmuProduct *p, Chain *chain)
@@ -196,7 +216,7 @@ static void compute(EmuCta *c, int group, const EmuProduct *p, Chain *chain)
     const EmuOp *op = p->op;
     DType type = (DType)element_type(op->type2);
     u8 a[64 * 32], b[256 * 32];
-    u32 k = (u32)wgmma_k(type);
+    u32 k = step_k(type);
     if (chain->op && !same_accumulators(chain->op, op)) {
         accumulators(c, group, &chain->op->o[0], chain->op->n, chain->m, false);
         chain->op = NULL;
@@ -211,6 +231,10 @@ static void compute(EmuCta *c, int group, const EmuProduct *p, Chain *chain)
     }
     Side s = side_b(op, p->desc_b, k);
     gather(c, &s, dtype_bytes[type], b);
+    if (is_integer(type)) {
+        integer_step(type, op->n, a, b, chain->m, p->scale_d);
+        return;
+    }
     wgmma_step(type, op->n, (int)k, a, b, chain->m, p->scale_d, op->flags & OPF_NEG_A,
                op->flags & OPF_NEG_B);
 }
@@ -248,9 +272,10 @@ static bool shape_legal(EmuWarp *w, const EmuOp *op)
     const char *why = NULL;
     bool rs = op->op == OP_WGMMA_RS;
     if (w->id / 4 >= w->cta->groups) why = "the warp belongs to no complete group of four";
-    else if (op->type != TT_F32) why = "not supported yet: accumulators that are not f32";
+    else if (op->type != (is_integer((DType)element_type(op->type2)) ? TT_S32 : TT_F32))
+        why = "not supported yet: accumulators of this type";
     else if (element_type(op->type2) < 0)
-        why = "the operand type is none of bf16, f16, tf32, e4m3, e5m2";
+        why = "the operand type is none of bf16, f16, tf32, e4m3, e5m2, s8, u8";
     else if (op->n < 8 || op->n > 256 || op->n % 8) why = "N must be a multiple of 8 from 8 to 256";
     else if (op->o[0].count != op->n / 2 || op->o[0].class == RC_B64)
         why = "N needs N/2 accumulators";
@@ -309,7 +334,7 @@ static void take_registers(EmuWarp *w, const EmuOp *op, bool scale_d)
 // know of the writers is theirs alone): B whole, of A the 16 rows that their own quarter reads.
 static void check_shared(EmuWarp *w, const EmuOp *op, const EmuProduct *p, bool first)
 {
-    u32 k = (u32)wgmma_k((DType)element_type(op->type2));
+    u32 k = step_k((DType)element_type(op->type2));
     if (op->op == OP_WGMMA_SS) {
         Side own = side_a(op, p->desc_a, first ? 0 : (u32)w->id % 4 * 16, first ? 64 : 16, k);
         touch_side(w, op, &own, p->access[0], first);

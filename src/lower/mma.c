@@ -161,6 +161,8 @@ static ThreadType operand_type(DType t)
     case DT_TF32: return TT_TF32;
     case DT_E4M3: return TT_E4M3;
     case DT_E5M2: return TT_E5M2;
+    case DT_S8: return TT_S8;
+    case DT_U8: return TT_U8;
     default: return TT_NONE;
     }
 }
@@ -236,7 +238,9 @@ static void emit_step(Lower *l, const Product *p, int k, bool accumulate)
     }
     o[2] = descriptor(l, b, k);
     o[3] = opd_reg(lower_pred_const(l, accumulate), 0);
-    ThreadOp *op = thread_emit(&l->b, a->in_registers ? OP_WGMMA_RS : OP_WGMMA_SS, TT_F32, 4, o);
+    bool whole = p->type == DT_S8 || p->type == DT_U8;
+    ThreadOp *op = thread_emit(&l->b, a->in_registers ? OP_WGMMA_RS : OP_WGMMA_SS,
+                               whole ? TT_S32 : TT_F32, 4, o);
     op->type2 = (u8)operand_type(p->type);
     op->n = (u16)p->n;
     if (!a->in_registers && a->trans) op->flags |= OPF_TRANS_A;

@@ -191,7 +191,9 @@ static bool check_range(Checker *c, const Operand *o, char letter)
     case OP_STMATRIX: return check_register(c, o, "the matrix range", 1u << RC_B32, op->n);
     case OP_WGMMA_SS:
     case OP_WGMMA_RS:
-        if (letter == 'R') return check_register(c, o, "the accumulator", 1u << RC_F32, op->n / 2);
+        if (letter == 'R')
+            return check_register(c, o, "the accumulator",
+                                  1u << (op->type == TT_S32 ? RC_B32 : RC_F32), op->n / 2);
         return check_register(c, o, "the A operand", 1u << RC_B32, 4);
     default:
         // Loads and stores move as many registers as the vector is wide.
@@ -323,7 +325,13 @@ static bool check_types(Checker *c)
     const ThreadOp *op = c->op;
     if (op->type >= TT_COUNT || op->type2 >= TT_COUNT) return BROKEN(c, "a type is out of range");
     if (op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS) {
-        if (op->type != TT_F32) return BROKEN(c, "accumulators of another type than f32");
+        bool whole = op->type2 == TT_S8 || op->type2 == TT_U8;
+        if (op->type != (whole ? TT_S32 : TT_F32))
+            return BROKEN(c, "accumulators of another type than %s", whole ? "s32" : "f32");
+        if (whole && op->n % 16 && op->n != 8 && op->n != 24)
+            return BROKEN(c, "an integer product of %d columns; 8, 24 or a multiple of 16", op->n);
+        if (whole && op->flags) return BROKEN(c, "an integer product takes no flags");
+        if (whole) return true;
         return op->type2 == TT_F16 || op->type2 == TT_BF16 || op->type2 == TT_TF32 ||
                op->type2 == TT_E4M3 || op->type2 == TT_E5M2 ||
                BROKEN(c, "no product of type '%s'", thread_type_name[op->type2]);
@@ -466,7 +474,7 @@ static bool check_mem(Checker *c, const MemRef *m, char letter)
     }
     if (letter != 'L') return true;
     static const u8 bytes[TT_COUNT] = {[TT_F16] = 2, [TT_BF16] = 2, [TT_TF32] = 4, [TT_E4M3] = 1,
-                                       [TT_E5M2] = 1};
+                                       [TT_E5M2] = 1, [TT_S8] = 1,   [TT_U8] = 1};
     if (b->rank < 2) return BROKEN(c, "%s has no rows and columns", b->name);
     return bytes[c->op->type2] == dtype_bytes[b->type] ||
            BROKEN(c, "%s holds %s; the product reads %s", b->name, dtype_name[b->type],

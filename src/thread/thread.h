@@ -48,7 +48,9 @@ typedef enum { RC_PRED, RC_B16, RC_B32, RC_B64, RC_F32, RC_COUNT } RegClass;
     X(TT_F16X2, "f16x2", RC_B32)     \
     X(TT_BF16X2, "bf16x2", RC_B32)   \
     X(TT_E4M3X2, "e4m3x2", RC_B16)   \
-    X(TT_E5M2X2, "e5m2x2", RC_B16)
+    X(TT_E5M2X2, "e5m2x2", RC_B16)   \
+    X(TT_S8, "s8", RC_B16)           \
+    X(TT_U8, "u8", RC_B16)
 typedef enum {
 #define X(id, text, class) id,
     THREAD_TYPES(X)

@@ -435,7 +435,7 @@ static void mma_fill(Resolve *r, const AstNode *s)
         TileFrag f = {.type = DT_F32, .slots = 1, .loc = s->loc};
         bool ok = !s->type || frag_type(r, s->type, &f.type);
         if (ok && f.type == DT_F16) f.type = DT_F32; // see wide_accumulator
-        if (ok && f.type != DT_F32)
+        if (ok && f.type != DT_F32 && f.type != DT_S32)
             resolve_unsupported(r, s->loc, "accumulators of type %s", dtype_name[f.type]);
         const Symbol *outer = scope_find(r, s->target->name);
         if (outer && outer->value.kind == VAL_FRAG && outer->depth != r->depth)
@@ -461,7 +461,9 @@ static int mma_atom(DType t)
     case DT_BF16: return 16;
     case DT_TF32: return 8;
     case DT_E4M3:
-    case DT_E5M2: return 32;
+    case DT_E5M2:
+    case DT_S8:
+    case DT_U8: return 32;
     default: return 0;
     }
 }
@@ -469,6 +471,7 @@ static int mma_atom(DType t)
 typedef struct {
     i64 rows, cols; // as written
     DType type;
+    bool in_registers;
     const AstNode *e;
 } OperandShape;
 
@@ -494,6 +497,7 @@ static bool need_mma_operand(Resolve *r, const AstNode *e, bool is_a, TileOperan
         }
         o->frag = v.frag;
         o->frag_slot = v.slot;
+        s->in_registers = true;
         s->rows = f->dim[0];
         s->cols = f->dim[1];
         return true;
@@ -529,12 +533,30 @@ static bool check_product(Resolve *r, const AstNode *s, const TileFrag *acc, con
     int atom = mma_atom(a->type);
     if (!atom || (a->type != b->type && !(a8 && b8))) {
         resolve_error(r, a->e->loc, NULL,
-                      "no product of %s and %s; equal types out of f16, bf16, tf32 and the f8 "
-                      "types are required",
+                      "no product of %s and %s; equal types out of f16, bf16, tf32, the f8 types, s8 "
+                      "and u8 are required",
                       dtype_name[a->type], dtype_name[b->type]);
         return false;
     }
-    if (acc->type != DT_F32 && !(acc->type == DT_F16 && r->first_walk)) {
+    bool whole = a->type == DT_S8 || a->type == DT_U8;
+    if (whole && acc->type != DT_S32) {
+        resolve_error(r, s->loc, "declare it `frag s32 [64, N]` or `mma.fill.s32 0`",
+                      "a product of %s is summed in s32, the accumulator is %s",
+                      dtype_name[a->type], dtype_name[acc->type]);
+        return false;
+    }
+    if (whole && n % 16 && n != 8 && n != 24) {
+        resolve_error(r, b->e->loc, NULL,
+                      "N is %lld; 8, 24 or a multiple of 16 is required for %s", (long long)n,
+                      dtype_name[a->type]);
+        return false;
+    }
+    if (whole && a->in_registers) {
+        resolve_unsupported(r, a->e->loc, "a first operand of %s in registers",
+                            dtype_name[a->type]);
+        return false;
+    }
+    if (!whole && acc->type != DT_F32 && !(acc->type == DT_F16 && r->first_walk)) {
         resolve_unsupported(r, s->loc, "products into %s", dtype_name[acc->type]);
         return false;
     }
