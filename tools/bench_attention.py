@@ -182,12 +182,12 @@ def parse_options():
     options.add_argument("--regimes", choices=("both", "burst", "sustained"), default="both")
     options.add_argument("--peers", action="store_true", help="FlashAttention-3 as well")
     options.add_argument("--rounds", type=int, default=2)
-    options.add_argument("--turn", type=float, default=0.4, help="seconds of one sustained turn")
-    options.add_argument("--load", type=float, help="seconds of load before; 1, or 2 with --protocol")
-    options.add_argument("--idle", type=float, help="seconds before a burst; 0.4, or 1 with --protocol")
+    options.add_argument("--turn", type=float, default=0.3, help="seconds of one sustained turn")
+    options.add_argument("--load", type=float, help="seconds of load before; 0.7, or 2 with --protocol")
+    options.add_argument("--idle", type=float, help="seconds before a burst; 0.3, or 1 with --protocol")
     o = options.parse_args()
-    o.load = o.load if o.load is not None else 2 if o.protocol else 1
-    o.idle = o.idle if o.idle is not None else 1 if o.protocol else 0.4
+    o.load = o.load if o.load is not None else 2 if o.protocol else 0.7
+    o.idle = o.idle if o.idle is not None else 1 if o.protocol else 0.3
     return o
 
 
