@@ -664,9 +664,12 @@ Value resolve_element(Resolve *r, const AstNode *e)
                       "an element of an array cannot be read on the host");
         return value_none();
     }
+    bool target = r->is_target; // the element is; what its indices read is not
+    r->is_target = false;
     Value x = memory_element(r, e, v);
+    r->is_target = target;
     if (x.kind == VAL_NONE) return x;
-    if (!r->is_target) {
+    if (!target) {
         resolve_pending(r, x.x->view, e->loc);
         view_used(r, &v.view, false, e->loc);
     }
