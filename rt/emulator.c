@@ -162,6 +162,7 @@ static baton_status emulator_launch(RtDevice *device, const RtKernelLaunch *k, v
     (void)stream, (void)e;
     EmulatorDevice *d = (EmulatorDevice *)device;
     const RtEmulatorOptions *o = &d->options;
+    Buf printed = {0};
     EmuLaunch l = {
         .fn = (const ThreadFn *)k->kernel,
         .mod = ((const EmulatorModule *)k->module)->thread,
@@ -173,8 +174,11 @@ static baton_status emulator_launch(RtDevice *device, const RtKernelLaunch *k, v
         .step_limit = o->step_limit,
         .progress = o->progress,
         .progress_ctx = o->progress_ctx,
+        .printed = o->printed ? o->printed : &printed,
     };
     EmuReport *r = emu_run(d->reports_arena, &l);
+    if (printed.n) fwrite(printed.s, 1, printed.n, stdout);
+    buf_free(&printed);
     vec_push(d->reports_arena, &d->reports, r);
     return BATON_OK;
 }

@@ -141,6 +141,7 @@ typedef struct {
     int sms;               // multiprocessors of the emulated card; 0: 132, as an H200
     void (*progress)(void *ctx, i64 done, i64 total);
     void *progress_ctx;
+    Buf *printed;          // what kernels print; NULL: it goes to standard output
 } RtEmulatorOptions;
 baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtError *e);
 // Other options for the launches to come. Reports made so far are forgotten.

@@ -318,7 +318,8 @@ void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     X(SELP, cu_selp) X(CVT, cu_cvt) X(CVTPACK, cu_cvtpack) X(PACK, cu_pack)              \
     X(UNPACK, cu_unpack) X(SHFL, cu_shfl) X(VOTE, cu_vote)                                   \
     X(LDPARAM, cu_ldparam) X(LDS, cu_load) X(STS, cu_store) X(LDG, cu_load)              \
-    X(STG, cu_store) X(ATOMS, cu_atomic) X(ATOMG, cu_atomic) X(CASS, cu_atomic)             \
+    X(STG, cu_store) X(PRINT_ARG, cu_print_arg) X(PRINT, cu_print_text)                        \
+    X(ATOMS, cu_atomic) X(ATOMG, cu_atomic) X(CASS, cu_atomic)             \
     X(CASG, cu_atomic) X(MEMBAR_GPU, cu_asm) X(LDMATRIX, cu_matrix_load)                  \
     X(STMATRIX, cu_matrix_store)                                                             \
     X(CPASYNC, cu_cpasync) X(CPASYNC_COMMIT, cu_asm) X(CPASYNC_WAIT, cu_asm)               \

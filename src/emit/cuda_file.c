@@ -222,6 +222,11 @@ static void print_head(Cuda *x, const char *prototype, Buf *out)
                    "//           It returns 0, or a code that %s_message explains.\n",
                    prototype, x->source->entry);
     buf_puts(out, "#include <cuda.h>\n#include <cuda_runtime.h>\n#include <stdint.h>\n");
+    for (int i = 0; i < x->mod->fns.n; i++) {
+        if (!x->mod->fns.at[i]->texts.n) continue;
+        buf_puts(out, "#include <stdio.h>\n");
+        break;
+    }
     bool helpers = false;
     for (int i = 0; i < x->source->nparts; i++)
         helpers = helpers || x->source->parts[i].kind == CUDA_DEVICE_TEXT;

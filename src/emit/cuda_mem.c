@@ -129,6 +129,43 @@ void cu_store(Cuda *x, const CudaStmt *s)
     cu_call(x, s, "%s(%s)", name, args);
 }
 
+// The values are named until the print that takes them, which follows at once.
+void cu_print_arg(Cuda *x, const CudaStmt *s)
+{
+    const ThreadOp *op = &s->op;
+    const char *v = op->type == TT_F32   ? cu_text(x, "(double)%s", cu_src(x, &op->opnd[0], TT_F32))
+                    : op->type == TT_U64 ? cu_src(x, &op->opnd[0], TT_U64)
+                                         : cu_signed(x, &op->opnd[0], TT_S64);
+    if (op->type == TT_U64) v = cu_text(x, "(unsigned long long)%s", v);
+    if (op->type == TT_S64) v = cu_text(x, "(long long)%s", v);
+    x->print_arg[op->n] = v;
+}
+
+void cu_print_text(Cuda *x, const CudaStmt *s)
+{
+    const char *text = x->fn->texts.at[s->op.opnd[0].base];
+    Buf b = {0};
+    int n = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c == '\n')
+            buf_puts(&b, "\\n");
+        else if (*c == '"' || *c == '\\')
+            buf_printf(&b, "\\%c", *c);
+        else if ((u8)*c < 32 || (u8)*c > 126)
+            buf_printf(&b, "\\%03o", (u8)*c);
+        else
+            buf_putc(&b, *c);
+        if (*c != '%') continue;
+        if (c[1] == '%') buf_putc(&b, *++c);
+        else n++;
+    }
+    const char *args = cu_text(x, "\"%s\"", b.s ? b.s : "");
+    buf_free(&b);
+    for (int i = 0; i < n && i < PRINT_MAX_ARGS; i++)
+        args = cu_text(x, "%s, %s", args, x->print_arg[i] ? x->print_arg[i] : "0ll");
+    cu_call(x, s, "printf(%s)", args);
+}
+
 // One function per space, operation and type; it returns what stood there before.
 void cu_atomic(Cuda *x, const CudaStmt *s)
 {

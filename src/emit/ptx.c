@@ -126,6 +126,7 @@ static PtxHandler *const handler[OP_COUNT] = {
     [OP_STS] = ptx_store,         [OP_STG] = ptx_store,
     [OP_ATOMS] = ptx_atomic,      [OP_ATOMG] = ptx_atomic,
     [OP_CASS] = ptx_atomic,       [OP_CASG] = ptx_atomic,
+    [OP_PRINT_ARG] = ptx_print_arg, [OP_PRINT] = ptx_print_text,
     [OP_LDMATRIX] = ptx_ldmatrix, [OP_STMATRIX] = ptx_stmatrix,
     [OP_CPASYNC] = ptx_cpasync,   [OP_TMA_LOAD] = ptx_tma_load,
     [OP_TMA_STORE] = ptx_tma_store, [OP_TMA_PREFETCH] = ptx_tma_prefetch,
@@ -373,6 +374,17 @@ static void print_prologue(Ptx *x, Buf *out)
     }
 }
 
+// Texts of `print`, and once a module the function of the driver that prints them.
+static void print_texts(const ThreadFn *f, Buf *out)
+{
+    for (int i = 0; i < f->texts.n; i++) {
+        const char *c = f->texts.at[i];
+        buf_printf(out, "\n.global .align 1 .b8 %s_text_%d[%zu] = {", f->name, i, strlen(c) + 1);
+        for (; *c; c++) buf_printf(out, "%d, ", (u8)*c);
+        buf_puts(out, "0};\n");
+    }
+}
+
 // The body comes first: printing it shows which names of the prologue it needs.
 static void print_kernel(Ptx *x, const ThreadFn *f, Buf *out)
 {
@@ -387,8 +399,11 @@ static void print_kernel(Ptx *x, const ThreadFn *f, Buf *out)
     x->last = (Loc){0};
     name_registers(x);
     print_block(x, &f->body);
+    print_texts(f, out);
     print_params(x, out);
     buf_puts(out, "{\n");
+    if (f->texts.n)
+        buf_printf(out, "    .local .align 8 .b8 $print[%d];\n", 8 * PRINT_MAX_ARGS);
     print_registers(x, out);
     print_prologue(x, out);
     buf_write(out, body.s, body.n);
@@ -428,6 +443,11 @@ bool ptx_print(const ThreadModule *m, const Plan *plan, Diag *d, Buf *out)
                version % 10);
     // `.extern` and without a size: the launch says how much there is.
     if (x.uses_smem) buf_puts(out, "\n.extern .shared .align 1024 .b8 baton_smem[];\n");
+    bool prints = false;
+    for (int i = 0; i < m->fns.n; i++) prints |= m->fns.at[i]->texts.n > 0;
+    if (prints)
+        buf_puts(out, "\n.extern .func (.param .b32 result) vprintf (.param .b64 text, "
+                      ".param .b64 values);\n");
     buf_write(out, kernels.s, kernels.n);
     buf_free(&kernels);
     return true;

@@ -62,6 +62,33 @@ void ptx_atomic(Ptx *x, const ThreadOp *op)
              atomic_name[kind], ptx_type(type), d.s, a.s, v.s, cas ? ", " : "", w.s);
 }
 
+// The values of a print lie in 8 bytes each, as the driver's printf takes them: f32 as f64.
+void ptx_print_arg(Ptx *x, const ThreadOp *op)
+{
+    PtxText v = ptx_operand(x, &op->opnd[0], (ThreadType)op->type);
+    if (op->type != TT_F32) {
+        ptx_line(x, op, "st.local.b64 [$print+%d], %s;", 8 * op->n, v.s);
+        return;
+    }
+    ptx_line(x, NULL, "{ .reg .f64 %%$wide;");
+    ptx_line(x, op, "cvt.f64.f32 %%$wide, %s;", v.s);
+    ptx_line(x, op, "st.local.f64 [$print+%d], %%$wide; }", 8 * op->n);
+}
+
+void ptx_print_text(Ptx *x, const ThreadOp *op)
+{
+    int k = (int)op->opnd[0].base;
+    ptx_line(x, NULL, "{ .reg .b64 %%$text, %%$values;");
+    ptx_line(x, NULL, "mov.u64 %%$text, %s_text_%d;", x->fn->name, k);
+    ptx_line(x, NULL, "cvta.global.u64 %%$text, %%$text;");
+    ptx_line(x, NULL, "mov.u64 %%$values, $print;");
+    ptx_line(x, NULL, "cvta.local.u64 %%$values, %%$values;");
+    ptx_line(x, NULL, "{ .param .b64 text; .param .b64 values; .param .b32 result;");
+    ptx_line(x, NULL, "st.param.b64 [text], %%$text;");
+    ptx_line(x, NULL, "st.param.b64 [values], %%$values;");
+    ptx_line(x, op, "call (result), vprintf, (text, values); } }");
+}
+
 // Matrices of 8 x 8 elements of 16 bits; lane 8i + r gives the address of row r of matrix i.
 void ptx_ldmatrix(Ptx *x, const ThreadOp *op)
 {

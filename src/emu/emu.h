@@ -30,6 +30,7 @@ typedef struct {
     i64 step_limit;         // warp operations per CTA before it counts as a livelock; 0: 2^40
     void (*progress)(void *ctx, i64 done, i64 total); // CTAs finished; may be NULL
     void *progress_ctx;
+    Buf *printed;           // what the kernel prints is added here; NULL: it is dropped
 } EmuLaunch;
 
 //            id              name in reports

@@ -277,6 +277,7 @@ struct EmuWarp {
     VEC(u32) commits;          // products issued at each wgmma.commit
     VEC(EmuFlight) flight;     // one per product
     u32 regs_now;              // setmaxnreg
+    u64 print[PRINT_MAX_ARGS][EMU_LANES]; // values for the next print; f32 as f64
 };
 
 typedef struct {

@@ -1,6 +1,8 @@
 // device.c - what goes to the machine as it is written: atomic operations on elements of memory,
-// raw named barriers, memory fences.
+// raw named barriers, memory fences, prints.
 #include "impl.h"
+
+#include <string.h>
 
 // Named barriers 1 to 15: those between the lowest and the highest that the program names are its
 // own, the compiler's lie on the side where more are left.
@@ -83,4 +85,19 @@ void lower_op_BAR(Lower *l, const TileOp *op)
 void lower_op_FENCE(Lower *l, const TileOp *op)
 {
     thread_emit0(&l->b, op->imm ? OP_MEMBAR_GPU : OP_MEMBAR, 0);
+}
+
+void lower_op_PRINT_ARG(Lower *l, const TileOp *op)
+{
+    ThreadType t = lower_type(op->value->type);
+    EMIT(&l->b, OP_PRINT_ARG, t, operand(l, op->value, t))->n = (u16)op->imm;
+}
+
+// The same text is kept once.
+void lower_op_PRINT(Lower *l, const TileOp *op)
+{
+    int k = 0;
+    while (k < l->tf->texts.n && strcmp(l->tf->texts.at[k], op->text)) k++;
+    if (k == l->tf->texts.n) vec_push(l->m->arena, &l->tf->texts, op->text);
+    EMIT(&l->b, OP_PRINT, TT_NONE, opd_imm(k));
 }

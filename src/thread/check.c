@@ -376,6 +376,9 @@ static bool check_attribute(Checker *c)
     case ATTR_EXTENT:
         return (n >= 8 && n <= 256 && n % 8 == 0) ||
                BROKEN(c, "extent %d; a multiple of 8 in 8 to 256 is required", n);
+    case ATTR_PLACE:
+        return n < PRINT_MAX_ARGS || BROKEN(c, "value %d of a print; there are at most %d", n,
+                                            PRINT_MAX_ARGS);
     case ATTR_ATOMIC: return n < ATOM_CAS || BROKEN(c, "unknown atomic operation %d", n);
     case ATTR_SHFL: return n <= SHFL_DOWN || BROKEN(c, "unknown mode %d", n);
     case ATTR_RANK:
@@ -541,6 +544,7 @@ static bool check_single(Checker *c)
     case OP_SHL:
     case OP_SHR:
         return imm_operand(c, 2, "the shift", 0, thread_type_class[op->type] == RC_B64 ? 63 : 31);
+    case OP_PRINT: return imm_operand(c, 0, "the text", 0, c->fn->texts.n - 1);
     case OP_SHFL: return imm_operand(c, 2, "the lane", 0, 31);
     case OP_CPASYNC: return imm_operand(c, 4, "the source size", 0, op->n);
     case OP_MBAR_INIT: return imm_operand(c, 2, "the count of arrivals", 1, (1 << 20) - 1);

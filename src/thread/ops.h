@@ -95,6 +95,8 @@
     X(FENCE_MBAR_INIT, "fence.mbar.init", "", "-",     SYNC, CLUSTER, 80, "fence.mbarrier_init.release.cluster;") \
     X(MEMBAR,        "membar.cta",    "",     "-",     SYNC, CTA,    10, "membar.cta;")           \
     X(MEMBAR_GPU,    "membar.gl",     "",      "-",    SYNC, GPU,    10, "membar.gl;")            \
+    X(PRINT_ARG,     "print.arg",     "s",     "lf",   STORE, THREAD, 20, "!")                     \
+    X(PRINT,         "print",         "x",     "-",    SYNC, THREAD, 20, "!")                     \
     X(BAR_SYNC,      "bar.sync",      "xx",   "-",     SYNC, CTA,    10, "bar.sync %0, %1;")      \
     X(BAR_ARRIVE,    "bar.arrive",    "xx",   "-",     SYNC, CTA,    10, "bar.arrive %0, %1;")    \
     /* All threads of all blocks of the cluster: releases and acquires. */                        \

@@ -194,6 +194,7 @@ static void print_suffixes(Printer *p, const ThreadOp *op)
     case ATTR_MATRICES: buf_printf(p->out, ".x%d", op->n); break;
     case ATTR_BYTES: buf_printf(p->out, ".%d", op->n); break;
     case ATTR_EXTENT: buf_printf(p->out, ".n%d", op->n); break;
+    case ATTR_PLACE: buf_printf(p->out, ".a%d", op->n); break;
     case ATTR_ATOMIC: buf_printf(p->out, ".%s", atomic_name[op->n % ATOM_COUNT]); break;
     case ATTR_SHFL: buf_printf(p->out, ".%s", shfl_mode_name[op->n % 4]); break;
     default: break;
@@ -316,6 +317,17 @@ static void print_buffer(Printer *p, const ThreadBuffer *b)
 static void print_regs(Printer *p)
 {
     int class = -1, on_line = 0;
+    for (int i = 0; i < p->fn->texts.n; i++) {
+        buf_puts(p->out, "  text \"");
+        for (const char *c = p->fn->texts.at[i]; *c; c++) {
+            if (*c == '\n') buf_puts(p->out, "\\n");
+            else if (*c == '\t') buf_puts(p->out, "\\t");
+            else if (*c == '"' || *c == '\\') buf_printf(p->out, "\\%c", *c);
+            else if ((u8)*c < 32 || (u8)*c > 126) buf_printf(p->out, "\\x%02x", (u8)*c);
+            else buf_putc(p->out, *c);
+        }
+        buf_puts(p->out, "\"\n");
+    }
     for (int i = 0; i < p->fn->regs.n; i++) {
         const ThreadReg *r = &p->fn->regs.at[i];
         bool fresh = r->class != class || on_line == 8;

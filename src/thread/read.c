@@ -25,6 +25,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -576,6 +577,7 @@ static bool attr_suffix(ThreadOp *op, const char *s, size_t n)
     case ATTR_MATRICES: return *s == 'x' && suffix_number(s + 1, n - 1, &op->n);
     case ATTR_EXTENT: return *s == 'n' && suffix_number(s + 1, n - 1, &op->n);
     case ATTR_BYTES: return suffix_number(s, n, &op->n);
+    case ATTR_PLACE: return *s == 'a' && suffix_number(s + 1, n - 1, &op->n);
     case ATTR_ATOMIC:
         for (u16 i = 0; i < ATOM_CAS; i++) {
             if (!word_is(s, n, atomic_name[i])) continue;
@@ -819,6 +821,34 @@ static bool read_regs(Reader *r)
     return true;
 }
 
+//   '"' characters '"', with \n \t \\ \" and \xHH for what cannot stand there
+static bool read_text(Reader *r)
+{
+    Buf b = {0};
+    if (!expect(r, "\"")) return false;
+    while (*r->at && *r->at != '"' && *r->at != '\n') {
+        char c = *r->at++;
+        if (c == '\\') {
+            unsigned byte = 0;
+            c = *r->at;
+            if (c == 'x' && sscanf(r->at + 1, "%2x", &byte) == 1 && byte) {
+                r->at += 3;
+                c = (char)byte;
+            } else if (c == 'n' || c == 't' || c == '\\' || c == '"') {
+                r->at++;
+                c = c == 'n' ? '\n' : c == 't' ? '\t' : c;
+            } else {
+                buf_free(&b);
+                return fail(r, NULL, "an escape of a text that is none of \\n \\t \\\\ \\\" \\xHH");
+            }
+        }
+        buf_putc(&b, c);
+    }
+    vec_push(r->arena, &r->fn->texts, arena_strndup(r->arena, b.s ? b.s : "", b.n));
+    buf_free(&b);
+    return expect(r, "\"");
+}
+
 //   ("ptr" | "s32" | "s64" | "f32" | "tmap") name
 static bool read_param_decl(Reader *r)
 {
@@ -885,8 +915,10 @@ static bool read_decl(Reader *r)
     if (accept(r, "global")) return read_buffer(r, BUF_GLOBAL, own);
     if (accept(r, "mbar")) return read_buffer(r, BUF_MBAR, own);
     if (accept(r, "reg")) return read_regs(r);
+    if (accept(r, "text")) return read_text(r);
     return fail(r,
-                "threads, maxnreg, min_ctas, cluster, smem, param, shared, global, mbar, reg or {",
+                "threads, maxnreg, min_ctas, cluster, smem, param, shared, global, mbar, reg, text "
+                "or {",
                 "%s starts no declaration", found(r));
 }
 

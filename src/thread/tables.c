@@ -86,6 +86,7 @@ ThreadAttr thread_attr(ThreadOpcode op)
     case OP_SHFL: return ATTR_SHFL;
     case OP_ATOMS:
     case OP_ATOMG: return ATTR_ATOMIC;
+    case OP_PRINT_ARG: return ATTR_PLACE;
     case OP_TMA_LOAD:
     case OP_TMA_STORE: return ATTR_RANK;
     case OP_CPASYNC_WAIT:

@@ -17,6 +17,7 @@ typedef enum {
     ATTR_EXTENT,   // .n128
     ATTR_SHFL,     // .bfly .idx .up .down
     ATTR_ATOMIC,   // .add .exch .min .max .and .or .xor
+    ATTR_PLACE,    // .a0 .a1 ..
     ATTR_RANK,     // the number of coordinates in braces
     ATTR_OPERAND,  // an integer after the name: wgmma.wait 1
     ATTR_REGION,   // spelled by the region itself

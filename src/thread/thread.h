@@ -202,6 +202,7 @@ enum {
 };
 // Source lane: own XOR x, x itself, own - x, own + x.
 typedef enum { SHFL_BFLY, SHFL_IDX, SHFL_UP, SHFL_DOWN } ShflMode;
+enum { PRINT_MAX_ARGS = 16 }; // values of one print
 // What an atomic operation makes of the value in memory and its operand.
 typedef enum {
     ATOM_ADD,
@@ -228,6 +229,8 @@ typedef struct {
     VEC(ThreadParam) params; // the kernel's signature, in order
     VEC(ThreadBuffer) buffers;
     VEC(ThreadReg) regs;
+    // Texts of `print`, with %lld, %llu and %g for the values of `print.arg`, in their order.
+    VEC(const char *) texts;
     VEC(const char *) unrolls; // names of unroll variables ("i"), one per region that binds one
     ThreadBlock body;          // roles and what all warps do, in order
 } ThreadFn;

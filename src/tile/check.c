@@ -483,7 +483,7 @@ static void check_atomic(Checker *c, const TileOp *o)
 static bool allowed_in_apply(int op)
 {
     return op == TOP_IF || op == TOP_FOR || op == TOP_SET || op == TOP_STORE || op == TOP_FSET ||
-           op == TOP_ATOMIC;
+           op == TOP_ATOMIC || op == TOP_PRINT || op == TOP_PRINT_ARG;
 }
 
 static void check_op(Checker *c, const TileOp *o)
@@ -542,6 +542,17 @@ static void check_op(Checker *c, const TileOp *o)
             broken(c, "barrier %lld of %lld threads", (long long)id, (long long)n);
         break;
     }
+    case TOP_PRINT:
+        if (!o->text) broken(c, "no text");
+        break;
+    case TOP_PRINT_ARG:
+        if (!o->value || (o->value->type != DT_S64 && o->value->type != DT_U64 &&
+                          o->value->type != DT_F32))
+            broken(c, "a value that is no s64, u64 or f32");
+        else
+            check_value(c, o->value, o->value->type);
+        if (o->imm < 0 || o->imm >= PRINT_MAX_ARGS) broken(c, "value %lld", (long long)o->imm);
+        break;
     case TOP_FENCE:
         if (o->imm < 0 || o->imm > 1) broken(c, "an unknown fence");
         break;

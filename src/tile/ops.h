@@ -7,6 +7,7 @@
 //     d dst view     s src view    f frag         g frag2               k scalar         e future
 //     a A operand    b B operand   E elem (store) y engine and modifiers  m axis, kind or amount in `imm`
 //     B body         O other        t event and order      r thread range (lo, hi constants)
+//     T text (print)
 //     p first column of the fragment in `imm`, `from N` in the text when it is not 0
 //     q order of the steps of K in `imm`, `order N` in the text when it is not 0
 //   A copy with an event: imm is the bytes of all copies of that generation on the first of them, else 0.
@@ -43,6 +44,8 @@
     X(ATOMIC,    "atomic",   "kEmxc", "scalar = element, and element = kind imm (AtomicKind) of " \
                                       "it and value, as one; cas: = value if it was cond")      \
     X(BAR,       "bar",      "rm",    "named barrier lo of hi threads: imm 1 sync, 0 arrive")   \
+    X(PRINT_ARG, "print.arg","xm",    "value imm of the print that follows")                    \
+    X(PRINT,     "print",    "T",     "text with these values, by each thread")                 \
     X(FENCE,     "fence",    "m",     "accesses before it are seen before those after it: imm 0 " \
                                       "by the block, 1 by the device")                          \
     X(SETREG,    "setreg",   "m",     "register hand-over: imm > 0 inc, < 0 dec")

@@ -332,6 +332,7 @@ static void operation(Partial *p, const TileOp *o)
         }
         return;
     case TOP_ATOMIC:
+    case TOP_PRINT_ARG:
     case TOP_STORE:
         if (!p->apply) return;
         for (p->along = 0; p->along < (p->apply->var2 ? 2 : 1); p->along++) looked_at(p, o->value);

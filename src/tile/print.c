@@ -246,6 +246,16 @@ static void print_field(Printer *p, const TileOp *o, char letter)
         }
         if (o->op == TOP_TRIGGER && o->cluster) buf_puts(p->out, " cluster");
         break;
+    case 'T':
+        buf_putc(p->out, '"');
+        for (const char *c = o->text; *c; c++) {
+            if ((u8)*c < 32 || (u8)*c > 126 || *c == '"' || *c == '\\')
+                buf_printf(p->out, "\\x%02x", (u8)*c);
+            else
+                buf_putc(p->out, *c);
+        }
+        buf_putc(p->out, '"');
+        break;
     case 'B': print_body(p, &o->body); break;
     case 'O':
         if (o->other.n) {

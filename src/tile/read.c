@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_NESTING = 200, MAX_ITEMS = 100000 };
@@ -123,6 +124,26 @@ static bool need_char(Reader *r, char c)
 {
     char text[4] = {'\'', c, '\'', 0};
     return try_char(r, c) || fail(r, text);
+}
+
+// '"' characters '"', with \xHH for what cannot stand there.
+static const char *take_text(Reader *r)
+{
+    Buf b = {0};
+    need_char(r, '"');
+    while (!r->failed && *r->at && *r->at != '"' && *r->at != '\n') {
+        unsigned byte;
+        char c = *r->at++;
+        if (c == '\\' && *r->at == 'x' && sscanf(r->at + 1, "%2x", &byte) == 1 && byte) {
+            c = (char)byte;
+            r->at += 3;
+        }
+        buf_putc(&b, c);
+    }
+    const char *text = arena_strndup(r->m->arena, b.s ? b.s : "", b.n);
+    buf_free(&b);
+    need_char(r, '"');
+    return text;
 }
 
 static bool need_word(Reader *r, const char *word) { return try_word(r, word) || fail(r, word); }
@@ -483,6 +504,7 @@ static void take_field(Reader *r, TileOp *o, char letter)
         need_char(r, ')');
         break;
     case 't': take_event(r, o); break;
+    case 'T': o->text = take_text(r); break;
     case 'B': take_block(r, &o->body); break;
     case 'O':
         if (try_word(r, "else")) take_block(r, &o->other);

@@ -337,6 +337,7 @@ Value resolve_select_among(Resolve *r, const AstNode *e, const Expr *index); // 
 
 // ---- resolve_device.c
 void resolve_sync(Resolve *r, const AstNode *s);
+void resolve_print(Resolve *r, const AstNode *s);
 // `__atomic_*` and `__bar_*`; false: it is none of them.
 bool resolve_device_call(Resolve *r, const AstNode *e, Value *out);
 

@@ -1,5 +1,5 @@
 // resolve_device.c - what the source says to the machine directly: `__atomic_*`, `__bar_*`,
-// `sync.barrier` and `sync.fence`.
+// `sync.barrier` and `sync.fence`, `print`.
 #include "resolve.h"
 
 #include <string.h>
@@ -139,6 +139,83 @@ bool resolve_device_call(Resolve *r, const AstNode *e, Value *out)
     call_bar(r, e, sync);
     *out = value_none();
     return true;
+}
+
+// ---- print -------------------------------------------------------------------------------------
+
+// A value as the text prints it: an integer, an f32, 0 or 1.
+static bool print_value(Resolve *r, const AstNode *e, Value v, Buf *text, int *n)
+{
+    if (v.kind != VAL_SCALAR) {
+        resolve_error(r, e->loc, "print numbers, conditions and texts", "print of %s",
+                      value_describe(r, &v));
+        return false;
+    }
+    if (*n == PRINT_MAX_ARGS) {
+        resolve_unsupported(r, e->loc, "more than %d values in one print", PRINT_MAX_ARGS);
+        return false;
+    }
+    DType to = dtype_is_float(v.type) ? DT_F32 : v.type == DT_U64 ? DT_U64 : DT_S64;
+    if (v.type == DT_BOOL)
+        v = math_select(r, v, value_index(r, expr_const(r->x, 1), DT_S64),
+                        value_index(r, expr_const(r->x, 0), DT_S64), e->loc);
+    v = resolve_cast(r, v, to, e->loc);
+    if (v.kind == VAL_NONE) return false;
+    buf_puts(text, to == DT_F32 ? "%g" : to == DT_U64 ? "%llu" : "%lld");
+    TileOp *o = resolve_emit(r, TOP_PRINT_ARG, e->loc);
+    o->value = value_tree(r, &v, e->loc);
+    o->imm = (*n)++;
+    return true;
+}
+
+// print!(..) and println!(..): while compiling, of constants.
+static bool print_now(Resolve *r, const AstNode *e, const Value *v, Buf *text)
+{
+    i64 n;
+    if (v->kind == VAL_SCALAR && v->index && expr_is_const(v->index, &n))
+        buf_printf(text, "%lld", (long long)n);
+    else if (v->kind == VAL_SCALAR && v->x && v->x->kind == TX_FLOAT)
+        buf_printf(text, "%g", v->x->fvalue);
+    else if (v->kind == VAL_SCALAR && v->index)
+        buf_puts(text, resolve_text(r, v->index));
+    else if (v->kind == VAL_LIST)
+        for (int i = 0; i < v->n; i++)
+            buf_printf(text, "%s%s%s", i ? ", " : "[", resolve_text(r, v->item[i].index),
+                       i + 1 < v->n ? "" : "]");
+    else
+        resolve_error(r, e->loc, "leave out the '!'", "%s is not known to the compiler",
+                      value_describe(r, v));
+    return v->kind == VAL_LIST || (v->kind == VAL_SCALAR && (v->index || v->x));
+}
+
+// print(..), println(..): texts and values, by every thread that comes here.
+void resolve_print(Resolve *r, const AstNode *s)
+{
+    bool now = s->flags & AST_F_COMPILE_TIME, ok = true;
+    Buf text = {0};
+    int n = 0;
+    if (!now && !r->at) {
+        resolve_error(r, s->loc, "`println!` prints while compiling", "print outside `parallel`");
+        return;
+    }
+    for (int i = 0; i < s->list.n && ok; i++) {
+        const AstNode *e = s->list.at[i];
+        if (e->kind == AST_STRING) {
+            for (size_t k = 0; k < e->text_n && e->text[k]; k++) {
+                buf_putc(&text, e->text[k]);
+                if (e->text[k] == '%' && !now) buf_putc(&text, '%');
+            }
+            continue;
+        }
+        Value v = resolve_expr(r, e);
+        ok = v.kind != VAL_NONE &&
+             (now ? print_now(r, e, &v, &text) : print_value(r, e, v, &text, &n));
+    }
+    if (s->flags & AST_F_NEWLINE && !now) buf_putc(&text, '\n');
+    const char *all = arena_strndup(r->arena, text.s ? text.s : "", text.n);
+    buf_free(&text);
+    if (ok && now && !r->first_walk) diag(r->diag, SEV_NOTE, s->loc, NULL, "%s", all);
+    if (ok && !now) resolve_emit(r, TOP_PRINT, s->loc)->text = all;
 }
 
 // sync.fence : level. A warp's and a warpgroup's is the block's: the machine has none in between.

@@ -138,6 +138,7 @@ struct TileOp {
     u8 engine, hint;
     SmemLayout swizzle;            // copy to shared, as written
     i64 imm;
+    const char *text;              // print: %lld, %llu and %g stand for its values
     TileBlock body, other;
 };
 
