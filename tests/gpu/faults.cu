@@ -1,5 +1,5 @@
 // faults.cu - three kernels that are wrong on purpose, one for each tool of compute-sanitizer that
-// tools/sanitize.sh runs: a tool that stays silent about its kernel is not to be believed about ours.
+// tools/sanitize.py runs: a tool that stays silent about its kernel is not to be believed about ours.
 //
 //     faults memcheck | racecheck | synccheck
 #include <cstdio>
@@ -16,7 +16,7 @@ __global__ void race(int *p)
 
 __global__ void half_a_barrier(int *p)
 {
-    if (threadIdx.x < 32) __syncthreads(); // the other warp never comes
+    if (threadIdx.x % 32 < 16) __syncthreads(); // half of each warp never comes
     p[threadIdx.x / 32] = 1;
 }
 
