@@ -34,6 +34,12 @@ typedef struct {
 // Of a set: ranges are equal or disjoint, never overlapping in part (event.c refuses that).
 typedef VEC(ThreadRange) ThreadRanges;
 
+typedef struct {               // registers of a thread after a setmaxnreg
+    ThreadRange threads;
+    int count;
+    Loc loc;
+} RegisterShare;
+
 typedef struct {               // an event of the kernel, as a machine barrier
     ThreadRanges waits, triggers, copies; // roles that do so
     bool named;                // a named barrier ...
@@ -138,7 +144,8 @@ struct Lower {
     Map *scalar_of;            // name of a scalar -> (void *)(scalar + 1)
     bool *scalar_uniform;      // the same in all threads of a role
     bool *scalar_in_warp;      // the same in all lanes of a warp
-    bool moves_registers;      // setmaxnreg is used
+    bool moves_registers;      // setmaxnreg is used ...
+    VEC(RegisterShare) shares; // ... by these threads, in program order
     VEC(InFlight) inflight;    // in order of commit
     int written[PIN_MAX], nwritten; // row vectors written since the last commit or wait
     ThreadRange role;          // threads that run what is being lowered

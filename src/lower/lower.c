@@ -605,8 +605,10 @@ void lower_op_BARRIER(Lower *l, const TileOp *op)
 // returns. Here imm > 0 means take, < 0 give back; the front end saw to the participants.
 void lower_op_SETREG(Lower *l, const TileOp *op)
 {
-    thread_emit0(&l->b, op->imm > 0 ? OP_SETMAXNREG_INC : OP_SETMAXNREG_DEC,
-                 (int)(op->imm > 0 ? op->imm : -op->imm));
+    int count = (int)(op->imm > 0 ? op->imm : -op->imm);
+    thread_emit0(&l->b, op->imm > 0 ? OP_SETMAXNREG_INC : OP_SETMAXNREG_DEC, count);
+    RegisterShare share = {l->role.hi ? l->role : (ThreadRange){0, l->tf->threads}, count, op->loc};
+    vec_push(l->m->arena, &l->shares, share);
 }
 
 Address lower_mbar_address(Lower *l, int buffer)
@@ -773,6 +775,29 @@ static void register_budget(Lower *l)
     if (l->moves_registers && !l->tf->maxnreg) l->tf->maxnreg = MIN(each, 255) / 8 * 8;
 }
 
+// What the warpgroups hold in the end must not be more than they had at entry: the last increase
+// would wait for ever.
+static void check_shares(Lower *l)
+{
+    int held = 0, groups = l->tf->threads / 128;
+    if (!l->shares.n) return;
+    Loc loc = l->k->loc;
+    for (int g = 0; g < groups; g++) {
+        int count = l->tf->maxnreg;
+        for (int i = 0; i < l->shares.n; i++) {
+            const RegisterShare *s = &l->shares.at[i];
+            if (s->threads.lo > g * 128 || s->threads.hi < (g + 1) * 128) continue;
+            if (s->count > l->tf->maxnreg) loc = s->loc;
+            count = s->count;
+        }
+        held += count;
+    }
+    if (held <= groups * l->tf->maxnreg) return;
+    lower_error(l, loc, "give registers back in the other warpgroups with setreg_dec",
+                "the warpgroups take %d registers a lane together; at entry they have %d x %d = %d",
+                held, groups, l->tf->maxnreg, groups * l->tf->maxnreg);
+}
+
 // The variables of all levels below the block, before anything asks what depends on them.
 static void find_parallel(Lower *l, const TileBlock *b)
 {
@@ -813,6 +838,7 @@ static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const 
     sync_init(l);
     register_budget(l);
     lower_block(l, &k->body);
+    check_shares(l);
     cluster_end(l);
     l->role = (ThreadRange){0, l->tf->threads};
     init_mbars(l);

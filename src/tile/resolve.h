@@ -190,6 +190,7 @@ struct Resolve {
 
     Map *const_params; // names of parameters that the kernel may not write
     bool is_target;    // the element being resolved is assigned to, not read
+    bool unseen;       // the body of a role was refused unread: what it would have done is not known
 
     LoopPath *loop;      // innermost, or NULL
     int yielded;         // of the next loop, see LoopPath

@@ -71,6 +71,7 @@ void resolve_event_decl(Resolve *r, const AstNode *s)
 void resolve_event_end(Resolve *r, const Symbol *s)
 {
     const EventUse *u = &r->event_uses.at[s->value.event];
+    if (r->unseen) return;
     if (u->waited && !u->completed)
         resolve_error(r, s->loc, "trigger it where what it stands for has happened",
                       "the event '%s' is waited for, and nothing triggers it", s->name);

@@ -651,6 +651,10 @@ static void mma_multiply(Resolve *r, const AstNode *s)
     if (s->list.n != 2 || !need_group4(r, s->loc, "mma", LEVEL_GROUP4) ||
         !need_frag(r, s->target, "the accumulator of mma", &acc))
         return;
+    // Should this product be refused, then that is the error, and not that a shape is missing.
+    const AstNode *declared = r->frag_node.at[acc.frag];
+    if (declared && !r->k->frags.at[acc.frag].dim[0] && !map_get(r->acc_shapes, declared))
+        map_put(r->acc_shapes, declared, ARENA_NEW(r->arena, AccShape));
     if (!need_mma_operand(r, s->list.at[0], true, &a, &sa) ||
         !need_mma_operand(r, s->list.at[1], false, &b, &sb))
         return;

@@ -320,13 +320,16 @@ void resolve_inthreads(Resolve *r, const AstNode *s)
     }
     if (async && r->roles) {
         resolve_error(r, s->loc, "leave out .async", "only the outermost inthreads can be .async");
+        r->unseen = true;
         return;
     }
     const Expr *cond;
     bool holds[RESOLVE_MAX_THREADS] = {0};
     if (!resolve_condition(r, s->cond, &cond) || !check_divergent(r, s->cond) ||
-        !find_threads(r, s, cond, holds))
+        !find_threads(r, s, cond, holds)) {
+        r->unseen = true;
         return;
+    }
     role_bodies(r, s, holds);
     if (!async && !r->roles &&
         resolve_together(r, s->loc, "the barrier behind inthreads", LEVEL_BLOCK))

@@ -606,6 +606,20 @@ void resolve_open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc,
     r->at = &o->body;
 }
 
+// A factor of unroll beyond the rounds that there are.
+static void check_unroll(Resolve *r, const AstNode *s, const Expr *rounds)
+{
+    i64 n, factor;
+    for (int i = 0; i < s->list2.n && expr_is_const(rounds, &n); i++) {
+        const AstNode *x = s->list2.at[i];
+        if (x->kind == AST_ERROR || !x->name || strcmp(x->name, "unroll") || !x->list.n) continue;
+        if (x->list.at[0]->kind == AST_INT && (factor = (i64)x->list.at[0]->ivalue) > n && n > 0)
+            resolve_error(r, x->loc, "leave the factor out to unroll all of them",
+                          "a factor of %lld for unroll; the loop has %lld rounds",
+                          (long long)factor, (long long)n);
+    }
+}
+
 // names in bounds: one loop per name, the first outermost.
 static bool open_within(Resolve *r, const AstNode *s, const AstNode *w, int end)
 {
@@ -624,6 +638,7 @@ static bool open_within(Resolve *r, const AstNode *s, const AstNode *w, int end)
             v.kind == VAL_LIST ? arena_printf(r->arena, "%d bounds", v.n) : value_describe(r, &v));
         return false;
     }
+    if (v.n == 1) check_unroll(r, s, v.item[0].index);
     Value tuple = {.kind = VAL_LIST, .n = v.n};
     for (int i = 0; i < v.n; i++) {
         const Expr *hi = resolve_freeze(r, v.item[i].index, "bound", w->loc);
