@@ -123,7 +123,8 @@ CudaHandler cu_asm, cu_mov, cu_add, cu_multiply, cu_mulwide, cu_divide, cu_minma
     cu_neg, cu_abs, cu_bitwise, cu_not, cu_shift, cu_sqrt, cu_setp, cu_selp, cu_cvt,
     cu_cvtpack, cu_pack, cu_unpack, cu_shfl, cu_vote;
 // cuda_mem.c
-CudaHandler cu_ldparam, cu_load, cu_store, cu_atomic, cu_print_arg, cu_print_text, cu_matrix_load, cu_matrix_store, cu_cpasync,
+CudaHandler cu_ldparam, cu_load, cu_store, cu_atomic, cu_print_arg, cu_print_text,
+    cu_matrix_load, cu_matrix_store, cu_cpasync,
     cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait, cu_pin,
     cu_mbar_arrive_cluster;
 // cuda_wgmma.c

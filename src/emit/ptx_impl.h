@@ -41,7 +41,8 @@ const char *ptx_type(ThreadType t);
 typedef void PtxHandler(Ptx *x, const ThreadOp *op);
 PtxHandler ptx_add, ptx_multiply, ptx_mulwide, ptx_divide, ptx_cvt, ptx_cvtpack, ptx_pack,
     ptx_unpack, ptx_shfl, ptx_wgmma;
-PtxHandler ptx_ldparam, ptx_load, ptx_store, ptx_atomic, ptx_print_arg, ptx_print_text, ptx_ldmatrix, ptx_stmatrix, ptx_cpasync,
+PtxHandler ptx_ldparam, ptx_load, ptx_store, ptx_atomic, ptx_print_arg, ptx_print_text,
+    ptx_ldmatrix, ptx_stmatrix, ptx_cpasync,
     ptx_tma_load, ptx_tma_store, ptx_tma_prefetch, ptx_mbar_wait, ptx_pin,
     ptx_mbar_arrive_cluster;
 

@@ -1,5 +1,5 @@
-// ops_print.c - print: the lanes of a warp one after the other, warps as they are scheduled, blocks in
-// the order of the grid. So the order is the same each time for one schedule and seed.
+// ops_print.c - print: the lanes of a warp one after the other, warps as they are scheduled, blocks
+// in the order of the grid. So the order is the same each time for one schedule and seed.
 #include "state.h"
 
 #include <stdio.h>

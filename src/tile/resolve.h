@@ -82,6 +82,8 @@ struct Symbol {
     TileOp *op;            // the asynchronous operation ...
     TileBlock *block;      // ... where it stands ...
     int serial;            // ... and when it was emitted
+    const AstNode *placeholder; // `f = dma.any` that declared it, or NULL
+    bool turns;            // by swap or rotate: when it is waited for is not known here
     const char *published; // the event that `trigger .. after` gave the copy to, or NULL
 }; // `waited` also becomes true where a wait was refused, and when a copy is published
 
@@ -334,6 +336,11 @@ void resolve_check_releases(Resolve *r); // of the kernel that was resolved
 // ---- resolve_select.c
 // A buffer of the kernel, alone or as a slot of an array with other candidates of a select.
 Value resolve_declare_buffer(Resolve *r, const AstNode *decl, TileBuffer b);
+bool resolve_turns(const Resolve *r, const AstNode *decl); // its name takes part in swap or rotate
+void resolve_turn(Resolve *r, const AstNode *s);
+void resolve_placeholder(Resolve *r, const AstNode *s);
+// The destination of a copy into the placeholder f, whose buffer would be b.
+bool resolve_fill_placeholder(Resolve *r, const AstNode *s, Symbol *f, TileBuffer b, Value *out);
 Value resolve_select_among(Resolve *r, const AstNode *e, const Expr *index); // select(index, ..)
 
 // ---- resolve_device.c

@@ -271,6 +271,14 @@ static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
 
 // ---- destinations ------------------------------------------------------------------------------
 
+// The placeholder that a copy into new shared memory fills, or NULL.
+static Symbol *placeholder_of(const Resolve *r, const AstNode *s)
+{
+    if (!s->name || s->target || s->storage != STOR_SHARED) return NULL;
+    Symbol *f = scope_find(r, s->name);
+    return f && f->placeholder ? f : NULL;
+}
+
 // `x = dma.copy src => shared`: the buffer that the copy fills.
 static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Value *out)
 {
@@ -306,6 +314,8 @@ static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Valu
                       "a local buffer of rank %d; at most %d", b.rank, RESOLVE_LOCAL_RANK);
         return false;
     }
+    Symbol *any = placeholder_of(r, s);
+    if (any) return resolve_fill_placeholder(r, s, any, b, out);
     *out = resolve_declare_buffer(r, s, b);
     return true;
 }
@@ -314,8 +324,7 @@ static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Valu
 static bool refuse_later(Resolve *r, const AstNode *s)
 {
     static const char *const ops[] = {[XFER_DMA_PAD] = "dma.pad",
-                                      [XFER_DMA_TRANSP] = "dma.transp",
-                                      [XFER_ANY] = "placeholder futures (`.any`)"};
+                                      [XFER_DMA_TRANSP] = "dma.transp"};
     const char *what = s->op < COUNT(ops) ? ops[s->op] : NULL;
     if (s->flags & AST_F_SPARSE) what = ".sp on a transfer";
     if (s->promote) what = ".promote";
@@ -368,8 +377,19 @@ void resolve_copy(Resolve *r, const AstNode *s)
 {
     Transfer t;
     SmemLayout swizzle;
-    if (!prepare(r, s, &t) || !apply_swizzle(r, &t, &swizzle)) {
-        if (s->name) scope_add(r, s->name, s->loc, value_none());
+    if (s->op == XFER_ANY) {
+        resolve_placeholder(r, s);
+        return;
+    }
+    Symbol *any = placeholder_of(r, s);
+    bool turns = any ? any->turns : resolve_turns(r, s);
+    bool ok = prepare(r, s, &t) && apply_swizzle(r, &t, &swizzle);
+    if (ok && turns && t.tma) {
+        resolve_unsupported(r, s->loc, "swap and rotate of futures of tma copies");
+        ok = false;
+    }
+    if (!ok) {
+        if (s->name && !any) scope_add(r, s->name, s->loc, value_none());
         return;
     }
     resolve_pending(r, &t.src.view, s->value->loc);
@@ -386,9 +406,12 @@ void resolve_copy(Resolve *r, const AstNode *s)
     o->swizzle = swizzle;
     o->cluster = s->flags & AST_F_MULTICAST && r->k->cluster > 1;
     if (!s->name) return;
-    Symbol *f = scope_add(r, s->name, s->loc, t.dst);
+    Symbol *f = any ? any : scope_add(r, s->name, s->loc, t.dst);
     if (!f) return;
     f->is_future = true;
+    f->turns = turns;
+    f->waited = false;
+    f->loop_depth = r->loop_depth; // a placeholder starts here too
     f->async = t.async;
     f->op = o;
     f->block = r->at;
@@ -396,7 +419,7 @@ void resolve_copy(Resolve *r, const AstNode *s)
     if (!t.async) return;
     o->future = f->future = r->k->futures.n;
     vec_push(r->arena, &r->k->futures, resolve_plain(r, s->name));
-    r->uses.at[t.dst.view.buffer].pending = f;
+    if (!turns) r->uses.at[t.dst.view.buffer].pending = f;
 }
 
 // ---- wait --------------------------------------------------------------------------------------
@@ -424,6 +447,11 @@ static void wait_one(Resolve *r, const AstNode *ref)
     if (!s->async) {
         resolve_error(r, ref->loc, "leave the wait out, or make the copy .async",
                       "the copy '%s' is not asynchronous; there is nothing to wait for", s->name);
+        return;
+    }
+    if (s->turns) { // which copy it is, the machine knows
+        if (resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK))
+            resolve_emit(r, TOP_WAIT, ref->loc)->future = s->future;
         return;
     }
     if (s->published) {

@@ -13,7 +13,7 @@ int scope_push(Resolve *r)
 
 static void check_future(Resolve *r, Symbol *s)
 {
-    if (!s->is_future || !s->async || s->waited || s->blamed) return;
+    if (!s->is_future || !s->async || s->waited || s->blamed || s->turns) return;
     bool product = s->op && s->op->op == TOP_MMA;
     resolve_error(r, s->loc,
                   product ? "write `wait` with its name before its result is used"

@@ -1,8 +1,10 @@
-// resolve_select.c - tiles chosen by an index that is known when the kernel runs.
+// resolve_select.c - tiles that are known only when the kernel runs: select, and futures whose
+// names turn with swap and rotate.
 //
-// A tile of the tile IR lies in one buffer. Buffers that are candidates of one select therefore
-// become the slots of one array: the first walk over the function finds them, the second one
-// declares them so. The chosen tile then differs from the others in numbers only.
+// A tile of the tile IR lies in one buffer. Buffers that are candidates of one select, or of names
+// that turn, therefore become the slots of one array: the first walk over the function finds them,
+// the second one declares them so. The chosen tile then differs from the others in numbers only;
+// the slot of a name that turns is a variable.
 #include "resolve.h"
 
 typedef struct BufferMember BufferMember;
@@ -10,13 +12,15 @@ typedef struct {
     VEC(BufferMember *) members;
     const TileKernel *kernel; // that has the array already ...
     int buffer;               // ... as this buffer
+    bool turns;               // by swap or rotate
 } BufferGroup;
 struct BufferMember {
     BufferGroup *group;
     int slot;
+    TileBuffer shape; // of a placeholder, once a copy filled it; rank 0: not yet
 };
 
-// ---- buffers that become one array ---------------------------------------------------------------
+// ---- buffers that become one array -------------------------------------------------------------
 
 static BufferMember *member_of(Resolve *r, const AstNode *decl)
 {
@@ -40,6 +44,13 @@ static void join(Resolve *r, const AstNode *a, const AstNode *b)
         m->slot = to->members.n;
         vec_push(r->arena, &to->members, m);
     }
+    to->turns |= from->turns;
+}
+
+bool resolve_turns(const Resolve *r, const AstNode *decl)
+{
+    const BufferMember *m = r->first_walk ? NULL : map_get(r->acc_shapes, decl);
+    return m && m->group->turns;
 }
 
 Value resolve_declare_buffer(Resolve *r, const AstNode *decl, TileBuffer b)
@@ -57,10 +68,146 @@ Value resolve_declare_buffer(Resolve *r, const AstNode *decl, TileBuffer b)
     g->kernel = r->k;
     g->buffer = id;
     v.view.slot = expr_const(r->x, m->slot);
+    if (!g->turns) return v;
+    int slot = resolve_new_scalar(r, intern(r->m->names, "slot"), DT_S32, decl->loc);
+    const char *name = r->k->scalars.at[slot].name;
+    Value first = value_index(r, v.view.slot, DT_S32);
+    resolve_set(r, slot, value_tree(r, &first, decl->loc), decl->loc);
+    map_put(r->mutables, name, r);
+    expr_set_range(r->x, name, 0, g->members.n - 1);
+    v.view.slot = expr_var(r->x, name);
     return v;
 }
 
-// ---- select --------------------------------------------------------------------------------------
+// Type and extents, which are constants. The walks have expressions of their own.
+static bool same_shape(const TileBuffer *a, const TileBuffer *b)
+{
+    bool same = a->type == b->type && a->rank == b->rank && a->kind == b->kind;
+    i64 x, y;
+    for (int i = 0; same && i < a->rank; i++)
+        same = expr_is_const(a->dim[i], &x) && expr_is_const(b->dim[i], &y) && x == y;
+    return same;
+}
+
+// ---- swap and rotate ---------------------------------------------------------------------------
+
+// f = dma.any: a name for what copies fill later; the first of them gives it its shape.
+void resolve_placeholder(Resolve *r, const AstNode *s)
+{
+    BufferMember *m = member_of(r, s);
+    Value v = value_none();
+    if (!r->at) {
+        resolve_error(r, s->loc, NULL, "a placeholder can only stand inside `parallel`");
+    } else if (m->shape.rank && !r->first_walk) {
+        TileBuffer b = m->shape;
+        i64 n;
+        for (int i = 0; i < b.rank; i++)
+            if (expr_is_const(b.dim[i], &n)) b.dim[i] = expr_const(r->x, n);
+        v = resolve_declare_buffer(r, s, b);
+    } else if (!r->first_walk) {
+        resolve_error(r, s->loc, "fill it: `f = dma.copy.async src => shared;`",
+                      "no copy fills the placeholder '%s'", s->name);
+    }
+    Symbol *f = scope_add(r, s->name, s->loc, v);
+    if (!f) return;
+    f->is_future = true;
+    f->waited = true; // nothing was started yet
+    f->placeholder = s;
+    f->turns = resolve_turns(r, s);
+}
+
+bool resolve_fill_placeholder(Resolve *r, const AstNode *s, Symbol *f, TileBuffer b, Value *out)
+{
+    BufferMember *m = member_of(r, f->placeholder);
+    if (r->first_walk && !m->shape.rank) m->shape = b;
+    if (f->value.kind == VAL_NONE && r->first_walk)
+        f->value = resolve_declare_buffer(r, f->placeholder, b);
+    *out = f->value;
+    if (out->kind == VAL_NONE) return false;
+    bool same = same_shape(&r->k->buffers.at[out->view.buffer], &b);
+    if (!same)
+        resolve_error(r, s->loc, "all copies into one placeholder have one type and shape",
+                      "'%s' is %s", f->name, view_text(r, out));
+    return same;
+}
+
+// A name that can turn: a future of a copy into a shared buffer of its own.
+static Symbol *turning(Resolve *r, const AstNode *e)
+{
+    Symbol *f = e->kind == AST_NAME ? scope_find(r, e->name) : NULL;
+    if (f && f->value.kind == VAL_NONE && !f->placeholder) return NULL;
+    const AstNode *decl = !f ? NULL : f->placeholder;
+    if (f && !decl && f->is_future && f->value.kind == VAL_VIEW)
+        decl = r->uses.at[f->value.view.buffer].decl;
+    if (decl && decl->kind == AST_XFER) return f;
+    resolve_error(r, e->loc, "such as `f = dma.copy.async src => shared;` or `f = dma.any;`",
+                  "what turns must be a future of a copy into new shared memory");
+    return NULL;
+}
+
+static const AstNode *declared_by(const Resolve *r, const Symbol *f)
+{
+    return f->placeholder ? f->placeholder : r->uses.at[f->value.view.buffer].decl;
+}
+
+// swap(f, g), rotate(f, g, h): f becomes what g was, g what h was, the last what f was.
+void resolve_turn(Resolve *r, const AstNode *s)
+{
+    enum { TURN_MAX = 16 };
+    Symbol *f[TURN_MAX];
+    int n = s->list.n;
+    if (!r->at || r->in_apply || n > TURN_MAX) {
+        resolve_error(r, s->loc, NULL, n > TURN_MAX ? "more than 16 names that turn"
+                                                    : "swap and rotate stand inside `parallel`");
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!(f[i] = turning(r, s->list.at[i]))) return;
+        if (f[i]->depth == f[0]->depth) continue;
+        resolve_error(r, s->list.at[i]->loc, "declare them in one block",
+                      "'%s' and '%s' are declared in different blocks", f[0]->name, f[i]->name);
+        return;
+    }
+    if (!resolve_together(r, s->loc, "swap", LEVEL_BLOCK)) return;
+    if (r->first_walk) {
+        for (int i = 1; i < n; i++) { // those that do not fit stay apart, which is reported later
+            bool known = f[0]->value.kind == VAL_VIEW && f[i]->value.kind == VAL_VIEW;
+            if (known && same_shape(&r->k->buffers.at[f[0]->value.view.buffer],
+                                    &r->k->buffers.at[f[i]->value.view.buffer]))
+                join(r, declared_by(r, f[0]), declared_by(r, f[i]));
+        }
+        member_of(r, declared_by(r, f[0]))->group->turns = true;
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const TileView *v = &f[i]->value.view;
+        bool turns = f[i]->value.kind == VAL_VIEW && v->slot && v->slot->op == EX_VAR;
+        if (!turns || v->buffer != f[0]->value.view.buffer) {
+            resolve_error(r, s->list.at[i]->loc, "all of them need one type and shape",
+                          "'%s' and '%s' cannot turn", f[0]->name, f[i]->name);
+            return;
+        }
+    }
+    const Expr *slot[TURN_MAX]; // what they are now
+    for (int i = 0; i < n; i++) {
+        int now = resolve_new_scalar(r, intern(r->m->names, "was"), DT_S32, s->loc);
+        Value v = value_index(r, f[i]->value.view.slot, DT_S32);
+        resolve_set(r, now, value_tree(r, &v, s->loc), s->loc);
+        slot[i] = expr_var(r->x, r->k->scalars.at[now].name);
+        i64 lo, hi;
+        if (expr_range(r->x, v.index, &lo, &hi)) expr_set_range(r->x, slot[i]->name, lo, hi);
+    }
+    for (int i = 0; i < n; i++) {
+        const char *name = f[i]->value.view.slot->name;
+        for (int k = 0; k < r->k->scalars.n; k++) {
+            if (r->k->scalars.at[k].name != name) continue;
+            Value v = value_index(r, slot[(i + 1) % n], DT_S32);
+            resolve_set(r, k, value_tree(r, &v, s->loc), s->loc);
+        }
+    }
+}
+
+// ---- select ------------------------------------------------------------------------------------
 
 enum { SELECT_MAX = 16 };
 

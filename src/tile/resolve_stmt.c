@@ -948,8 +948,6 @@ static void assertion(Resolve *r, const AstNode *s)
 static const char *later_statement(const AstNode *s)
 {
     switch (s->kind) {
-    case AST_SWAP: return "swap";
-    case AST_ROTATE: return "rotate";
     case AST_ASM: return "asm";
     case AST_CPP: return "__cpp__";
     default: return NULL;
@@ -1009,6 +1007,8 @@ void resolve_stmt(Resolve *r, const AstNode *s)
     case AST_YIELD: resolve_block(r, s); break;
     case AST_SYNC: resolve_sync(r, s); break;
     case AST_PRINT: resolve_print(r, s); break;
+    case AST_SWAP:
+    case AST_ROTATE: resolve_turn(r, s); break;
     case AST_RETURN: return_statement(r, s); break;
     case AST_ASSERT: assertion(r, s); break;
     default: resolve_error(r, s->loc, NULL, "this cannot stand here");
