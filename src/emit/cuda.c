@@ -565,6 +565,18 @@ static void print_prologue(Cuda *x, Buf *out)
     }
 }
 
+// The register that is given the thread's index at the kernel's entry and nothing else.
+static void find_tid(Cuda *x)
+{
+    x->tid = -1;
+    for (int i = 0; i < x->fn->body.n; i++) {
+        const ThreadOp *op = x->fn->body.at[i];
+        if (op->op == OP_MOV && op->opnd[1].kind == OPD_SREG && op->opnd[1].reg == SR_TID &&
+            x->reg[op->opnd[0].reg].writes == 1)
+            x->tid = op->opnd[0].reg;
+    }
+}
+
 // The order matters: the tree decides where registers live, names need the tree's list, the
 // analysis of products needs both, and only printing shows what the prologue must define.
 void cu_kernel(Cuda *x, const ThreadFn *f, Buf *out)
@@ -576,6 +588,7 @@ void cu_kernel(Cuda *x, const ThreadFn *f, Buf *out)
     x->last_line = 0;
     x->uses_warp = x->policy_first = x->policy_last = false;
     CudaBlock *tree = cu_tree(x);
+    find_tid(x);
     cu_name_kernel(x, tree);
     cu_find_held(x, tree);
     cu_find_folded(x, tree);

@@ -61,6 +61,7 @@ static bool is_signed(int type) { return type == TT_S16 || type == TT_S32 || typ
 // they become unsigned by it. A copy to i, v or p may be how a value got that name in the program.
 static bool is_plain(const Cuda *x, const ThreadOp *op)
 {
+    if (cu_same_in_warp(x, op)) return false;
     switch (op->op) {
     case OP_MOV:
         if (op->opnd[1].kind == OPD_REG)

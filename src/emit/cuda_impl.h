@@ -68,6 +68,7 @@ typedef struct {
     const ThreadFn *fn;
     Buf *out;
     int depth;               // of indentation
+    int tid;                 // register that holds the thread's index all the time; -1: none
     CudaReg *reg;
     const char **param_name, **unroll_name;
     i64 *value;              // of unroll variables, while the tree is simulated
@@ -83,6 +84,9 @@ typedef void CudaVisit(void *ctx, const Operand *o, bool write);
 void cu_visit(const CudaStmt *s, CudaVisit *visit, void *ctx);
 CudaBlock *cu_tree(Cuda *x);            // also fills x->reg but for the names
 bool cu_whole_role(const ThreadFn *f, const ThreadOp *op); // do all warps run it?
+
+// cuda_op.c: tid >> 5 or more, which all lanes of a warp agree on
+bool cu_same_in_warp(const Cuda *x, const ThreadOp *op);
 
 // cuda_fold.c
 void cu_find_folded(Cuda *x, CudaBlock *body); // fills CudaStmt.folded

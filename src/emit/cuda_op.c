@@ -264,7 +264,17 @@ void cu_not(Cuda *x, const CudaStmt *s)
     cu_assign(x, s, "%c%s", s->op.type == TT_PRED ? '!' : '~', src(x, s, 1));
 }
 
-// Shifts by the width and more are defined on the machine and not in C.
+bool cu_same_in_warp(const Cuda *x, const ThreadOp *op)
+{
+    const Operand *a = &op->opnd[1], *by = &op->opnd[2];
+    return op->op == OP_SHR && op->type == TT_U32 && a->kind == OPD_REG && a->reg == x->tid &&
+           is_plain_imm(by) && by->base >= 5 && by->base < 32;
+}
+
+// Shifts by the width and more are defined on the machine and not in C. The index of a warpgroup goes
+// through a reduction over the warp, once and where all lanes are together: the assembler puts the
+// result into a uniform register, and descriptors that depend on it with it. Otherwise nvcc computes
+// the index anew in loops, and each descriptor is moved to uniform registers (2 R2UR) there.
 void cu_shift(Cuda *x, const CudaStmt *s)
 {
     const Operand *by = &s->op.opnd[2];
@@ -275,6 +285,10 @@ void cu_shift(Cuda *x, const CudaStmt *s)
         return;
     }
     const char *a = is_signed(t) ? cu_signed(x, &s->op.opnd[1], t) : src(x, s, 1);
+    if (x->depth == 1 && cu_same_in_warp(x, &s->op)) {
+        cu_assign(x, s, "__reduce_max_sync(0xffffffffu, %s >> %lld)", a, (long long)by->base);
+        return;
+    }
     cu_assign(x, s, "%s %s %lld", a, s->op.op == OP_SHL ? "<<" : ">>", (long long)by->base);
 }
 
