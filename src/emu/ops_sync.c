@@ -537,8 +537,32 @@ static void named_complete(EmuCta *c, EmuNamed *n)
         if (w->state == WARP_BLOCKED) w->state = WARP_READY;
     }
     n->before = n->expect;
+    n->came_before = n->came;
+    memcpy(n->epoch_before, n->epoch, sizeof n->epoch);
     n->waiting = n->arrived = n->expect = n->came = 0;
     emu_clock_clear(c->run, n->clock);
+}
+
+// The hardware counts threads and knows no rounds: a warp may come to the next round only when it
+// knows that all warps of the round before have come, or its arrival may count for that one. Two
+// groups that use one barrier without order between them are the usual case.
+static void named_round_check(EmuWarp *w, const EmuOp *op, u32 id, const EmuNamed *n)
+{
+    u32 first = w->index - w->id;
+    for (u32 left = n->came_before; left; left &= left - 1) {
+        u32 other = (u32)__builtin_ctz(left), epoch = n->epoch_before[other];
+        if (other == w->id || emu_covers(&w->clock->x[first + other], epoch, EMU_ANY_LANE,
+                                         (u32)EMU_FULL))
+            continue;
+        if (w->part_mask &&
+            emu_covers(&w->part->x[first + other], epoch, EMU_ANY_LANE, (u32)EMU_FULL))
+            continue;
+        emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
+                   "the warp arrives at barrier %u for its next round, but nothing orders it behind"
+                   " the arrival of warp %u in the round before: the two rounds may mix",
+                   id, other);
+        return;
+    }
 }
 
 // One warp arrives at barrier o[0] for o[1] threads. True when the warp may go on: the barrier
@@ -571,8 +595,10 @@ static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
     if (n->came >> w->id & 1)
         emu_hazard(w, op, -1, HZ_BARRIER, "O11", 0,
                    "the warp arrives at barrier %u a second time before it has completed", id);
+    if (c->run->hazards) named_round_check(w, op, id, n);
     if (!n->expect) n->expect = count;
     n->came |= 1u << w->id;
+    n->epoch[w->id] = w->epoch;
     emu_release(w, (u32)EMU_FULL, n->clock);
     n->arrived += 32;
     if (waits) n->waiting |= 1u << w->id;
@@ -644,6 +670,7 @@ EmuResult emu_op_SETMAXNREG_DEC(EmuWarp *w, const EmuOp *op, u32 mask)
     }
     w->cta->regs_used -= w->regs_now - op->n;
     w->regs_now = op->n;
+    w->regs_op = op;
     emu_wake(w->cta, WAIT_REGISTERS, 0);
     return RUN_NEXT;
 }
@@ -668,6 +695,7 @@ EmuResult emu_op_SETMAXNREG_INC(EmuWarp *w, const EmuOp *op, u32 mask)
     }
     c->regs_used += op->n - w->regs_now;
     w->regs_now = op->n;
+    w->regs_op = op;
     return RUN_NEXT;
 }
 
@@ -722,8 +750,9 @@ void emu_sync_end(EmuCta *c)
     for (int i = 0; i + 3 < c->warps; i += 4)
         for (int k = 1; k < 4; k++)
             if (c->warp[i + k].regs_now != c->warp[i].regs_now) {
+                const EmuOp *op = c->warp[i].regs_op ? c->warp[i].regs_op : c->warp[i + k].regs_op;
                 emu_hazard_cta(
-                    c, NULL, HZ_REGISTERS, "O12",
+                    c, op, HZ_REGISTERS, "O12",
                     "warps %d and %d of one warpgroup end with %u and %u registers a thread:"
                     " setmaxnreg must be executed by all four",
                     i, i + k, c->warp[i].regs_now, c->warp[i + k].regs_now);

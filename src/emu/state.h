@@ -277,6 +277,7 @@ struct EmuWarp {
     VEC(u32) commits;          // products issued at each wgmma.commit
     VEC(EmuFlight) flight;     // one per product
     u32 regs_now;              // setmaxnreg
+    const EmuOp *regs_op;      // the last one; NULL: none
     u64 print[PRINT_MAX_ARGS][EMU_LANES]; // values for the next print; f32 as f64
 };
 
@@ -302,6 +303,8 @@ typedef struct {
     u32 waiting, came;         // masks of warps
     EmuClock *clock;
     u32 before;                // threads that the round before expected
+    u32 came_before;           // warps of the round before, and their epochs when they came
+    u32 epoch[EMU_MAX_WARPS], epoch_before[EMU_MAX_WARPS];
 } EmuNamed;
 
 // Entries that were found to be ordered before the access that is being noted: the rows of a tile
