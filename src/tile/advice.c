@@ -1,6 +1,6 @@
-// advice.c - pass: warnings about ways of writing a pipeline that the language has left behind and
-// that still compile: slots of a ring that are made free by hand, and a first round that multiplies
-// zeros. Changes nothing.
+// advice.c - pass: warnings about pipelines that compile and are old-fashioned or cannot work: slots
+// of a ring that are made free by hand, a first round that multiplies zeros, orders that start again
+// in each round of a loop, a slot that a single lane hands back for all. Changes nothing.
 //
 // A role that triggers an event before it has waited for anything can only say "free from the start",
 // which is what `= ready` says. Handing on a turn looks alike but completes fewer generations than
@@ -47,6 +47,48 @@ static void by_hand(Advice *a, const TileOp *op, i64 times)
                               "write `shared event %s[%d] = ready` and leave the triggers out",
                               e->name, e->slots),
                  "the slots of '%s' are made free by hand", e->name);
+}
+
+static bool orders_by(const TileBlock *b, const char *name)
+{
+    for (int i = 0; i < b->n; i++) {
+        const TileOp *op = b->at[i];
+        bool event = op->op == TOP_EVENT_WAIT || op->op == TOP_TRIGGER;
+        if (event && op->order && expr_uses(op->order, name)) return true;
+        if (orders_by(&op->body, name) || orders_by(&op->other, name)) return true;
+    }
+    return false;
+}
+
+// Generations go on where a loop around them begins its next round.
+static void starts_again(Advice *a, const TileBlock *body)
+{
+    i64 v;
+    for (int i = 0; i < body->n; i++) {
+        const TileOp *op = body->at[i];
+        if (op->op != TOP_SET || op->value->kind != TX_INDEX || !expr_is_const(op->value->index, &v))
+            continue;
+        const char *name = a->k->scalars.at[op->scalar].name;
+        if (!orders_by(body, name)) continue;
+        diag_warning(a->m->diag, op->loc, "declare the counter in front of all loops of the role",
+                     "this order of events starts at %lld again in each round; their generations go "
+                     "on", (long long)v);
+    }
+}
+
+// What the lanes of a warp have read is handed back by each of them, or by one behind a barrier.
+static void single_lane(Advice *a, const TileBlock *b, int at)
+{
+    const TileOp *role = b->at[at];
+    if (role->hi->value - role->lo->value >= 32) return;
+    if (at > 0 && (b->at[at - 1]->op == TOP_BARRIER || b->at[at - 1]->op == TOP_BAR)) return;
+    for (int i = 0; i < role->body.n; i++) {
+        const TileOp *op = role->body.at[i];
+        if (op->op != TOP_TRIGGER || op->cluster) continue;
+        diag_warning(a->m->diag, op->loc, "let all threads that read the slot trigger the event",
+                     "fewer threads than a warp trigger '%s'; the others of the role may still be "
+                     "reading", a->k->events.at[op->event].name);
+    }
 }
 
 // ---- zeros ----------------------------------------------------------------------------------------
@@ -114,6 +156,7 @@ static void walk_region(Advice *a, const TileOp *op, bool role, i64 times)
     case TOP_FOR:
         // What a loop triggers in front of its own wait is a protocol, not a start.
         a->waited |= waits_inside(&op->body);
+        if (role) starts_again(a, &op->body);
         a->loops++;
         times = expr_is_const(op->lo, &lo) && expr_is_const(op->hi, &hi) && hi > lo ? hi - lo : 0;
         walk(a, &op->body, role, times);
@@ -135,6 +178,7 @@ static void walk(Advice *a, const TileBlock *b, bool role, i64 times)
         const TileOp *op = b->at[i];
         if (op->op == TOP_EVENT_WAIT || op->op == TOP_WAIT) a->waited = true;
         if (op->op == TOP_TRIGGER && role && !a->waited) by_hand(a, op, times);
+        if (op->op == TOP_ROLE && role && a->waited) single_lane(a, b, i);
         if (op->op == TOP_MMA) product(a, op);
         written(a, op);
         if (op->body.n || op->other.n) walk_region(a, op, role, times);

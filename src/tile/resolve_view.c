@@ -495,6 +495,12 @@ static Value index_array(Resolve *r, const AstNode *e, Value v)
         return value_none();
     }
     if (!view_slot_inside(r, i, v.count[0], e->list.at[0]->loc)) return value_none();
+    if (i->op == EX_MOD && expr_is_const(i->b, &lo) && lo > v.count[0]) {
+        resolve_error(r, e->list.at[0]->loc, NULL,
+                      "an index modulo %lld runs over more than the %d elements of the array",
+                      (long long)lo, v.count[0]);
+        return value_none();
+    }
     const Expr *slot = i;
     if (v.view.slot)
         slot = expr_add(r->x, expr_mul(r->x, v.view.slot, expr_const(r->x, v.count[0])), i);
