@@ -477,6 +477,7 @@ static void start_warp(EmuCta *c, EmuWarp *w)
         }
     }
     w->regs_now = (u32)c->run->fn->maxnreg;
+    w->regs_op = NULL;
 }
 
 // CTA `index` in x, y, z order. The CTA objects are those of one cluster for the whole grid and are
