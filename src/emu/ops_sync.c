@@ -220,6 +220,7 @@ void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expec
         }
         b->tx += (i64)expect_each;
         b->expected += expect_each;
+        if (expect_each) b->expect_op = op;
         // Only reachable while bytes hold the phase open. The hardware answers with "unspecified
         // launch failure".
         if (!b->pending) {
@@ -266,6 +267,7 @@ static EmuResult arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool expects, boo
         } else {
             b->tx += (i64)bytes * __builtin_popcount(lanes);
             b->expected += bytes * (u64)__builtin_popcount(lanes);
+            b->expect_op = op;
             flip(w->cta, b, op);
         }
     }
@@ -599,6 +601,7 @@ static bool named_arrive(EmuWarp *w, const EmuOp *op, u32 mask, bool waits)
     if (!n->expect) n->expect = count;
     n->came |= 1u << w->id;
     n->epoch[w->id] = w->epoch;
+    n->op = op;
     emu_release(w, (u32)EMU_FULL, n->clock);
     n->arrived += 32;
     if (waits) n->waiting |= 1u << w->id;
@@ -710,7 +713,7 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
     emu_bar_text(c, index, &name);
     if (b->tx)
         emu_hazard_cta(
-            c, NULL, HZ_MBARRIER, "O10",
+            c, b->expect_op ? b->expect_op : b->load_op, HZ_MBARRIER, "O10",
             "the kernel ends in phase %u of mbarrier %s with %llu bytes expected and %llu"
             " landed",
             b->phase, name.s, (unsigned long long)b->expected, (unsigned long long)b->landed);
@@ -720,13 +723,13 @@ static void check_bar_end(EmuCta *c, const EmuBar *b)
     }
     if (observed < b->last_load_phase && b->load_from_peer)
         emu_hazard_cta(
-            c, NULL, HZ_CLUSTER, "O15",
+            c, b->load_op, HZ_CLUSTER, "O15",
             "the CTA ends while a bulk load of another CTA may still write to it: nobody here"
             " waited for phase %u of mbarrier %s",
             b->last_load_phase - 1, name.s);
     else if (observed < b->last_load_phase)
         emu_hazard_cta(
-            c, NULL, HZ_RACE, "O3",
+            c, b->load_op, HZ_RACE, "O3",
             "the kernel ends while a bulk load may still write: nobody waited for phase %u of"
             " mbarrier %s",
             b->last_load_phase - 1, name.s);
@@ -741,7 +744,7 @@ void emu_sync_end(EmuCta *c)
     for (int i = 0; i < EMU_NAMED_BARS; i++)
         if (c->named[i].waiting ||
             (c->named[i].arrived && c->named[i].before && c->named[i].before != c->named[i].expect))
-            emu_hazard_cta(c, NULL, HZ_BARRIER, "O11",
+            emu_hazard_cta(c, c->named[i].op, HZ_BARRIER, "O11",
                            "the kernel ends with %u of %u threads arrived at barrier %d",
                            c->named[i].arrived, c->named[i].expect, i);
     for (int i = 0; i < c->bars_n && c->run->hazards; i++)

@@ -294,6 +294,8 @@ typedef struct {
     u32 loads;                 // bulk loads in flight
     u32 last_load_phase;       // phase of the newest load + 1, 0 none
     bool load_from_peer;       // that load was issued by another CTA
+    const EmuOp *load_op;      // that load; places of what is left at the end
+    const EmuOp *expect_op;    // the last operation that expected bytes
     EmuClock *clock;           // what the arrivals of past and present phases know
     EmuClock *complete;        // of the last completed phase
 } EmuBar;
@@ -305,6 +307,7 @@ typedef struct {
     u32 before;                // threads that the round before expected
     u32 came_before;           // warps of the round before, and their epochs when they came
     u32 epoch[EMU_MAX_WARPS], epoch_before[EMU_MAX_WARPS];
+    const EmuOp *op;           // of the last arrival
 } EmuNamed;
 
 // Entries that were found to be ordered before the access that is being noted: the rows of a tile
