@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""The table of docs/verification.md: every kernel of tests/race under every tier that exists.
+
+    python3 tools/race_table.py [--build build] [--write | --check] [--assembler]
+
+Prints the table; --write puts it between the two markers of the page, --check fails unless it stands
+there already. It comes from the heads of the kernels (race, rule, place, tiers, twin, assembler) and
+from runs of the tiers: a tier that a head claims must report the kernel's rule, no tier may report the
+twin. --assembler also asks ptxas whether the heads tell the truth about it. Exit status 1 on any
+difference, each with a line."""
+import argparse, os, re, shutil, subprocess, sys, tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RACE = ROOT / "tests/race"
+PAGE = ROOT / "docs/verification.md"
+BEGIN, END = "<!-- races: begin (tools/race_table.py --write) -->", "<!-- races: end -->"
+TIERS = ["build", "emulator", "explore", "check", "audit", "stress"]
+NOT_BUILT = "not built yet"
+
+
+def run(*words):
+    """Status and merged output of a command in the root folder."""
+    p = subprocess.run([str(w) for w in words], cwd=ROOT, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=120)
+    return p.returncode, p.stdout.decode("utf-8", "replace")
+
+
+class Kernel:
+    """One file of the corpus with its head; `twin`: the words that name the right version."""
+
+    def __init__(self, path):
+        self.path, self.name = path.relative_to(ROOT), path.stem
+        self.thread = path.suffix == ".thr"
+        mark = "#" if self.thread else "//"
+        self.head, key = {}, None
+        for line in path.read_text().splitlines():
+            if not line.startswith(mark) or line.startswith("//!"):
+                break
+            if m := re.match(rf"{mark} (\w+)(?: (\d+))?: (.*)", line):
+                key = m.group(1)
+                self.head[key] = m.group(3)
+                if key == "race":
+                    self.kind = int(m.group(2))
+            elif key and (m := re.match(rf"{mark}     +(\S.*)", line)):
+                self.head[key] += " " + m.group(1)
+        self.buggy = "race" in self.head
+        self.text = self.head.get("rule", "none").partition(" (")[0]  # as reports say it
+        self.rule = self.text if self.text in ("none", "deadlock") or self.text[0] != "O" else \
+            self.text.split()[0]
+        self.claims = self.head.get("tiers", "").split()
+
+    def words(self, right):
+        """The file, or its twin, as arguments of baton."""
+        if self.thread:
+            return [self.path.parent / self.head["twin"] if right else self.path]
+        return [self.path] + (self.head["twin"].split() if right else [])
+
+
+def listed(name, form):
+    """A list of the corpus: number -> the parts that `form` finds behind it."""
+    lines = (RACE / name).read_text().splitlines()
+    return {int(m.group(1)): m.groups()[1:] for l in lines if (m := re.match(r"(\d+) " + form, l))}
+
+
+class Tiers:
+    """Runs one kernel in one tier; answers a cell of the table, or "" when nothing was reported."""
+
+    def __init__(self, build):
+        self.baton, self.tools = build / "baton", build / "tests"
+        text = run(self.baton, "--help")[1]
+        self.exists = {t: t in ("build", "emulator") or bool(re.search(rf"^\s+{t}\b", text, re.M))
+                       for t in TIERS}
+
+    def build(self, k, right):
+        words = [self.tools / "thread_tool", "check"] if k.thread else [self.baton, "build"]
+        status, text = run(*words, *k.words(right), *([] if k.thread else ["-o", "/dev/null"]))
+        return "refuses" if status else "warns" if ": warning: " in text else ""
+
+    def emulator(self, k, right):
+        """`calm`: the round-robin schedule reports it, `seeds`: only others do."""
+        if k.thread:
+            status, text = run(self.tools / "emu_tool", "-v", *k.words(right))
+            if status:
+                return "fails its own test"
+        else:
+            status, text = run(self.baton, "run", *k.words(right), "--device=emu")
+        calm = re.search(rf"hazard: {re.escape(k.text)}", text)
+        if right:
+            return "reports the twin" if "hazard:" in text else ""
+        if k.rule == "none":
+            return "values only"
+        return "calm" if calm else "seeds"
+
+    def other(self, tier, k, right):
+        status, text = run(self.baton, tier, *k.words(right))
+        if right:
+            return "reports the twin" if status else ""
+        return "reports" if status and k.rule in text else ""
+
+    def cell(self, tier, k, wrong):
+        """The cell; differences between claim and result are added to `wrong`."""
+        if not self.exists[tier]:
+            return NOT_BUILT
+        claimed, ask = tier in k.claims, getattr(self, tier, None)
+        if tier in ("audit", "stress") and k.thread:
+            return k.head.get(tier, "")
+        answer = ask or (lambda x, right: self.other(tier, x, right))
+        if tier not in ("build", "emulator") and not claimed:
+            return ""
+        bug, twin = answer(k, False), answer(k, True)
+        if twin and twin != "warns":
+            wrong.append(f"{k.path}: {tier}: {twin}")
+        if claimed and not bug:
+            wrong.append(f"{k.path}: {tier} claims {k.rule} and does not report it")
+        if tier == "build" and bug == "refuses" and not claimed:
+            wrong.append(f"{k.path}: refused by the build, which its head does not say")
+        return bug
+
+    def assembler(self, k):
+        """What ptxas says to the kernel: the text of the head's `assembler`, or `takes it`."""
+        with tempfile.TemporaryDirectory() as folder:
+            ptx = Path(folder) / "k.ptx"
+            words = [self.tools / "thread_tool", "ptx", k.path, ptx] if k.thread else \
+                [self.baton, "build", k.path, "-o", ptx]
+            if run(*words)[0]:
+                return "-"
+            said = run(shutil.which("ptxas"), "-arch=sm_90a", "-o", "/dev/null", ptx)[1]
+        return f"repairs, {m.group(1)}" if (m := re.search(r"\((C\d+)\)", said)) else "takes it"
+
+
+def row(tiers, k, with_assembler):
+    """One line of the table without its kind, and what does not agree."""
+    wrong = []
+    cells = [tiers.cell(t, k, wrong) for t in TIERS]
+    refused = cells[0] == "refuses"
+    head = k.head.get("assembler", "-" if refused else "takes it")
+    if with_assembler and (found := tiers.assembler(k)) != head:
+        wrong.append(f"{k.path}: the assembler: {found}, but the head says: {head}")
+    cells.insert(5, head)
+    return f"[{k.name}](../{k.path}) | {k.head['rule']} | " + \
+        " | ".join(c or "–" for c in cells) + " |", wrong
+
+
+def table(build, with_assembler):
+    tiers = Tiers(build)
+    kinds = listed("kinds.list", r"([^|]*?)(?: \| (.*))?$")   # name, why there is no kernel
+    reports = listed("cases.list", r"(\S+) (.*)$")            # public report, what it was
+    kernels = [Kernel(p) for p in sorted(RACE.glob("*.thr")) + sorted(RACE.glob("*.co"))]
+    wrong = [f"{k.path}: head without {key}" for k in kernels if k.buggy
+             for key in ("rule", "place", "tiers", "twin") if key not in k.head]
+    wrong += [f"{k.path}: kind {k.kind} is not listed" for k in kernels
+              if k.buggy and k.kind not in kinds]
+    if wrong:
+        return "", wrong
+    bugs = sorted((k for k in kernels if k.buggy), key=lambda k: (k.kind, k.name))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = list(pool.map(lambda k: row(tiers, k, with_assembler), bugs))
+    out = ["| kind | kernel | rule | build | emulator | explore | check | audit | assembler | GPU |",
+           "|---|---|---|---|---|---|---|---|---|---|"]
+    last = None
+    for k, (text, w) in zip(bugs, rows):
+        out.append(f"| {k.kind if k.kind != last else ''} | {text}")
+        last = k.kind
+        wrong += w
+    have = {k.kind for k in bugs}
+    out += ["", f"{len(bugs)} kernels, each with a right twin. The kinds:", ""]
+    out += [f"{n}. {name}" + (f" (no kernel: {why})" if why else "") for n, (name, why) in kinds.items()]
+    wrong += [f"kind {n} has neither a kernel nor a reason" for n, (_, why) in kinds.items()
+              if (n in have) == bool(why)]
+    cases = {int(c[1:]): [] for k in bugs for c in k.head.get("cases", "").split()}
+    for k in bugs:
+        for c in k.head.get("cases", "").split():
+            cases[int(c[1:])].append(k.name)
+    if set(cases) != set(reports):
+        wrong.append(f"cases.list and the heads differ: {sorted(set(cases) ^ set(reports))}")
+        return "", wrong
+    out += ["", "Bug reports of other projects that a kernel reproduces:", "",
+            "| case | report | what it was | kernels |", "|---|---|---|---|"]
+    out += [f"| R{n} | {reports[n][0]} | {reports[n][1]} | {', '.join(names)} |"
+            for n, names in sorted(cases.items())]
+    return "\n".join(out) + "\n", wrong
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--build", default="build")
+    options.add_argument("--write", action="store_true")
+    options.add_argument("--check", action="store_true")
+    options.add_argument("--assembler", action="store_true")
+    o = options.parse_args()
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ["PATH"] += ":/usr/local/cuda/bin"
+    text, wrong = table(Path(o.build).resolve(), o.assembler)
+    for line in wrong:
+        print(line)
+    if wrong:
+        return 1
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    old, found, after = rest.partition(END)
+    if o.write:
+        PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
+    elif o.check and (not found or old.strip() != text.strip()):
+        print("docs/verification.md: the table is not up to date: tools/race_table.py --write")
+        return 1
+    elif not o.check:
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
