@@ -98,7 +98,7 @@ static int widest(Lower *l, const Copy *c, const int *widths, int n, bool exact)
     i64 align = lower_global_align(l, c->global);
     const TileBuffer *s = &l->k->buffers.at[c->shared->buffer];
     int last = c->global->dim[c->global->rank - 1], slast = c->shared->dim[c->shared->rank - 1];
-    bool contiguous = last == l->k->buffers.at[c->global->buffer].rank - 1 && slast == s->rank - 1;
+    bool contiguous = lower_row_dense(l, c->global) && slast == s->rank - 1;
     i64 shared_row = s->dim[s->rank - 1]->value * c->elem;
     i64 edge = c->elem * MIN(expr_pow2_divisor(l->x, c->global->limit[last]),
                              expr_pow2_divisor(l->x, c->global->origin[last]));
@@ -335,7 +335,9 @@ static const Expr *tma_extent_rule(Lower *l, const TileBuffer *t, int d)
 static const Expr *tma_stride_rule(Lower *l, const TileBuffer *t, int d)
 {
     const Expr *bytes = lower_const(l, dtype_bytes[t->type]);
-    for (int i = d + 1; i < t->rank; i++) bytes = expr_mul(l->x, bytes, t->dim[i]);
+    if (t->stride[d]) bytes = expr_mul(l->x, bytes, t->stride[d]);
+    for (int i = d + 1; !t->stride[d] && i < t->rank; i++)
+        bytes = expr_mul(l->x, bytes, t->dim[i]);
     const Expr *mod = expr_bin(l->x, EX_MOD, bytes, lower_const(l, 16));
     return expr_bin(l->x, EX_EQ, mod, lower_const(l, 0));
 }
@@ -391,7 +393,8 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
     for (int i = 0; i < l->step->tmaps.n; i++) { // the same map once per kernel
         const PlanTensorMap *o = &l->step->tmaps.at[i];
         bool same = o->param == m.param && o->swizzle == m.swizzle && o->rank == m.rank;
-        for (int d = 0; d < m.rank; d++) same &= o->box[d] == m.box[d] && o->dim[d] == m.dim[d];
+        for (int d = 0; d < m.rank; d++)
+            same &= o->box[d] == m.box[d] && o->dim[d] == m.dim[d] && o->stride[d] == m.stride[d];
         if (!same) continue;
         for (int k = 0; k < l->step->args.n; k++)
             if (l->step->args.at[k].kind == ARG_TMAP && l->step->args.at[k].index == i) return k;
@@ -448,7 +451,7 @@ static const char *tma_refusal(Lower *l, const Copy *c, const char **hint)
         *hint = "load one tile for the whole block";
         return "not supported yet: a TMA load for each warpgroup";
     }
-    if (t->rank > TMA_MAX_RANK || last != t->rank - 1)
+    if (t->rank > TMA_MAX_RANK || !lower_row_dense(l, v))
         return arena_printf(a, "a TMA tile needs a tensor of rank 1 to 5 and keeps its last "
                                "dimension; %s has rank %d", t->name, t->rank);
     if (width % 16 || expr_pow2_divisor(l->x, v->origin[last]) * c->elem % 16)
@@ -700,6 +703,14 @@ static bool place_moves(const Lower *l, const TileView *v, const char *var)
     return false;
 }
 
+// One array may stand under several shapes.
+static bool same_array(const Lower *l, const TileView *a, const TileView *b)
+{
+    const TileBuffer *x = &l->k->buffers.at[a->buffer], *y = &l->k->buffers.at[b->buffer];
+    return a->buffer == b->buffer ||
+           (x->kind == TB_GLOBAL && y->kind == TB_GLOBAL && x->param == y->param);
+}
+
 // Does a store of the TMA unit in `b`, other than `op`, write to where `op` does? *again: `op`
 // itself stands in a loop of which its place does not depend.
 static bool written_again(Lower *l, const TileBlock *b, const TileOp *op, bool fixed, bool *again)
@@ -708,9 +719,9 @@ static bool written_again(Lower *l, const TileBlock *b, const TileOp *op, bool f
     for (int i = 0; i < b->n; i++) {
         const TileOp *o = b->at[i];
         if (o == op) *again |= fixed;
-        else if (o->op == TOP_COPY && o->dst.buffer == op->dst.buffer &&
+        else if (o->op == TOP_COPY && same_array(l, &o->dst, &op->dst) &&
                  lower_carrier(l, o) == CARRY_TMA)
-            found |= !views_apart(l, &o->dst, &op->dst);
+            found |= o->dst.buffer != op->dst.buffer || !views_apart(l, &o->dst, &op->dst);
         bool loop = o->op == TOP_FOR && !place_moves(l, &op->dst, o->var);
         found |= written_again(l, &o->body, op, fixed || loop, again);
         found |= written_again(l, &o->other, op, fixed || loop, again);

@@ -247,6 +247,7 @@ Address lower_address(Lower *l, const TileView *v, const Expr *const *at);
 // Predicate operand that is true when the coordinates are inside the view's limits; kind OPD_NONE
 // when that is always so. `width`: that many elements of the last dimension, all of them.
 Operand lower_inside(Lower *l, const TileView *v, const Expr *const *at, int width);
+bool lower_row_dense(const Lower *l, const TileView *v); // of a row: side by side
 // bytes that every row start of the view is a multiple of
 i64 lower_global_align(Lower *l, const TileView *v);
 int lower_shared_base(Lower *l, int buffer);      // register with the address of a shared buffer

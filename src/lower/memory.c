@@ -27,7 +27,7 @@ int lower_buffer(Lower *l, int tile_buffer)
         const Expr *stride = lower_const(l, 1);
         for (int d = t->rank - 1; d >= 0; d--) {
             b.dim[d] = t->dim[d];
-            b.stride[d] = stride;
+            b.stride[d] = t->stride[d] ? t->stride[d] : stride;
             stride = expr_mul(l->x, stride, t->dim[d]);
         }
         // Another shape of an array is the same parameter.
@@ -238,6 +238,16 @@ Address lower_address(Lower *l, const TileView *v, const Expr *const *at)
 }
 
 // ---- bounds -------------------------------------------------------------------------------------
+
+// Do the elements of a row of the view lie side by side?
+bool lower_row_dense(const Lower *l, const TileView *v)
+{
+    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    i64 stride = 1;
+    int last = v->rank ? v->dim[v->rank - 1] : -1;
+    return last == t->rank - 1 &&
+           (!t->stride[last] || (expr_is_const(t->stride[last], &stride) && stride == 1));
+}
 
 // True when c + width - 1 < limit is proved for all values.
 static bool proved_below(Lower *l, const Expr *c, const Expr *limit, int width)

@@ -323,7 +323,7 @@ static bool pairs_fit(Lower *l, const TileView *v)
 {
     const TileBuffer *t = &l->k->buffers.at[v->buffer];
     int last = v->dim[v->rank - 1];
-    if (last != t->rank - 1) return false;
+    if (!lower_row_dense(l, v)) return false;
     i64 even = MIN(expr_pow2_divisor(l->x, v->origin[last]),
                    expr_pow2_divisor(l->x, v->limit[last]));
     if (even < 2) return false;

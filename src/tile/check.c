@@ -598,6 +598,9 @@ static void check_buffers(Checker *c)
         }
         for (int d = 0; d < b->rank; d++) {
             index_expr(c, b->dim[d], "an extent");
+            if (b->stride[0]) index_expr(c, b->stride[d], "a stride");
+            if (!b->stride[d] != !b->stride[0] || (b->stride[d] && b->kind != TB_GLOBAL))
+                broken(c, "buffer '%s' has strides of some dimensions", b->name);
             if (b->kind != TB_GLOBAL && !is_positive(b->dim[d]))
                 broken(c, "shared buffer '%s' has an extent that is no positive constant", b->name);
         }

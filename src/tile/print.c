@@ -289,12 +289,12 @@ static void print_block(Printer *p, const TileBlock *b)
     }
 }
 
-static void print_dims(Printer *p, const TileBuffer *b)
+static void print_dims(Printer *p, const Expr *const *dim, int rank)
 {
     buf_puts(p->out, "[");
-    for (int i = 0; i < b->rank; i++) {
+    for (int i = 0; i < rank; i++) {
         if (i) buf_puts(p->out, ", ");
-        print_expr(p, b->dim[i]);
+        print_expr(p, dim[i]);
     }
     buf_puts(p->out, "]");
 }
@@ -307,11 +307,16 @@ static void print_decls(Printer *p)
         const TileBuffer *b = &k->buffers.at[i];
         buf_printf(p->out, "  %s %s %s ", kind[b->kind], b->name,
                    dtype_name[b->type]);
-        print_dims(p, b);
+        print_dims(p, b->dim, b->rank);
         if (b->kind == TB_GLOBAL)
-            buf_printf(p->out, " param %d\n", b->param);
+            buf_printf(p->out, " param %d", b->param);
         else
-            buf_printf(p->out, " %s slots %d\n", smem_layout[b->layout].name, b->slots);
+            buf_printf(p->out, " %s slots %d", smem_layout[b->layout].name, b->slots);
+        if (b->stride[0]) {
+            buf_puts(p->out, " stride ");
+            print_dims(p, b->stride, b->rank);
+        }
+        buf_putc(p->out, '\n');
     }
     for (int i = 0; i < k->frags.n; i++) {
         const TileFrag *f = &k->frags.at[i];

@@ -565,6 +565,13 @@ static void take_buffer(Reader *r, TileBufferKind kind)
     if (kind == TB_GLOBAL) {
         need_word(r, "param");
         b.param = take_small(r);
+        if (try_word(r, "stride")) {
+            for (int d = 0; d < b.rank; d++) {
+                need_char(r, d ? ',' : '[');
+                b.stride[d] = take_expr(r);
+            }
+            need_char(r, ']');
+        }
     } else {
         b.layout = take_layout(r);
         need_word(r, "slots");

@@ -271,8 +271,13 @@ bool resolve_need_view(Resolve *r, const AstNode *e, const char *what, Value *ou
 // A box that must lie in its buffer as a whole; `what` names it.
 bool view_inside(Resolve *r, const TileView *v, const char *what, Loc loc);
 bool view_slot_inside(Resolve *r, const Expr *i, i64 count, Loc loc); // index of an array
+bool view_reach(Resolve *r, const Expr *i, const Expr *count, const char *what, Loc loc);
 void view_used(Resolve *r, const TileView *v, bool write, Loc loc); // marks parameters in / out
 const char *view_text(Resolve *r, const Value *v);                  // "bf16 [128, 64]"
+
+// ---- resolve_stride.c: a box whose extents and start, per kept dimension, were checked
+Value view_strided(Resolve *r, const AstNode *e, const Value *v, const Expr *const *start,
+                   const Expr *const *extent);
 
 // ---- resolve_stmt.c
 void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *rest, int nrest,

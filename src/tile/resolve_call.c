@@ -177,6 +177,10 @@ static bool register_index(Resolve *r, const Value *v, const AstNode *index, Loc
 static Value memory_element(Resolve *r, const Value *v, const Expr *by, Loc loc)
 {
     const TileBuffer *b = &r->k->buffers.at[v->view.buffer];
+    if (b->stride[0]) {
+        resolve_unsupported(r, loc, "a view with strides as a pointer");
+        return value_none();
+    }
     TileView *one = ARENA_NEW(r->arena, TileView);
     *one = v->view;
     const Expr *carry = by;

@@ -205,6 +205,13 @@ static bool check_tma(Resolve *r, const Transfer *t)
                                                                             : (long long)bytes);
         return false;
     }
+    const Expr *step = r->k->buffers.at[g->view.buffer].stride[last];
+    if (step && !(expr_is_const(step, &n) && n == 1)) {
+        resolve_error(r, loc, "use dma.copy",
+                      "the rows of a tma box are elements side by side; these lie %s apart",
+                      resolve_text(r, step));
+        return false;
+    }
     // One thread issues the load: its place may not depend on who executes the statement.
     if (t->src_shared) return true;
     for (int d = 0; d <= last; d++) {

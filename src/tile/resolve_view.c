@@ -159,6 +159,12 @@ bool view_slot_inside(Resolve *r, const Expr *i, i64 count, Loc loc)
     return check_reach(r, i, expr_const(r->x, count), true, "the index", "buffers", loc);
 }
 
+// No value of the place of an element may lie outside [0, count).
+bool view_reach(Resolve *r, const Expr *i, const Expr *count, const char *what, Loc loc)
+{
+    return check_reach(r, i, count, true, what, "elements", loc);
+}
+
 bool view_inside(Resolve *r, const TileView *v, const char *what, Loc loc)
 {
     const TileBuffer *b = &r->k->buffers.at[v->buffer];
@@ -243,33 +249,32 @@ static void narrow(Resolve *r, TileView *v, int d, const Expr *start, const Expr
 // .subspan(n..)[.step(s..)][.at(i..)], .modspan: the i-th box of extent n.
 static Value view_subspan(Resolve *r, const AstNode *e, Value v)
 {
-    if (e->list2.n) {
-        resolve_unsupported(r, e->list2.at[0]->loc, "strides of a view");
-        return value_none();
-    }
     const AstList *at = e->flags & AST_F_AT ? &e->list4 : NULL,
                   *step = e->list3.n ? &e->list3 : NULL;
     if (!need_rank(r, e, &v, &e->list, "the tiling") || (at && !need_rank(r, e, &v, at, "`.at`")) ||
         (step && !need_rank(r, e, &v, step, "`.step`")))
         return value_none();
     TileView out = v.view;
+    const Expr *starts[TILE_MAX_RANK], *extents[TILE_MAX_RANK];
     for (int k = 0; k < v.view.rank; k++) {
         int d = v.view.dim[k];
         const AstNode *size = e->list.at[k];
         const Expr *whole = v.view.extent[d], *n = whole;
         if (!is_wild(size)) n = resolve_index(r, size, "the extent of a tile");
-        if (!n || !check_extent(r, n, whole, size->loc)) return value_none();
+        if (!n || !check_extent(r, n, e->list2.n ? n : whole, size->loc)) return value_none();
         const Expr *unit = n, *i = expr_const(r->x, 0);
         if (step && !is_wild(step->at[k])) unit = resolve_index(r, step->at[k], "a step");
         if (at && !is_wild(at->at[k])) i = resolve_index(r, at->at[k], "the index of a tile");
         if (!unit || !i) return value_none();
-        const Expr *start = expr_mul(r->x, i, unit);
+        const Expr *start = starts[k] = expr_mul(r->x, i, unit);
+        extents[k] = n;
         if (is_wild(size) && start->op == EX_CONST && start->value == 0) continue;
         if (!check_tile(r, &v.view, start, whole, i, at ? at->at[k]->loc : size->loc))
             return value_none();
         if (e->op == VIEW_MODSPAN) n = expr_bin(r->x, EX_MIN, n, expr_sub(r->x, whole, start));
-        narrow(r, &out, d, start, n);
+        narrow(r, &out, d, start, extents[k] = n);
     }
+    if (e->list2.n) return view_strided(r, e, &v, starts, extents);
     v.view = out;
     return v;
 }
@@ -320,26 +325,26 @@ static Value view_chunk(Resolve *r, const AstNode *e, Value v)
 // .view(n..)[.from(o..)]: a box at an element offset.
 static Value view_box(Resolve *r, const AstNode *e, Value v)
 {
-    if (e->list2.n) {
-        resolve_unsupported(r, e->list2.at[0]->loc, "strides of a view");
-        return value_none();
-    }
     const AstList *from = e->flags & AST_F_AT ? &e->list4 : NULL;
     if (!need_rank(r, e, &v, &e->list, "the box") ||
         (from && !need_rank(r, e, &v, from, "`.from`")))
         return value_none();
     TileView out = v.view;
+    const Expr *starts[TILE_MAX_RANK], *extents[TILE_MAX_RANK];
     for (int k = 0; k < v.view.rank; k++) {
         int d = v.view.dim[k];
         const AstNode *size = e->list.at[k];
         const Expr *whole = v.view.extent[d], *start = expr_const(r->x, 0);
         const Expr *n = is_wild(size) ? whole : resolve_index(r, size, "the extent of a box");
         if (from && !is_wild(from->at[k])) start = resolve_index(r, from->at[k], "an offset");
-        if (!n || !start || !check_extent(r, n, whole, size->loc) ||
+        starts[k] = start;
+        extents[k] = n;
+        if (!n || !start || !check_extent(r, n, e->list2.n ? n : whole, size->loc) ||
             !check_tile(r, &v.view, start, whole, start, from ? from->at[k]->loc : size->loc))
             return value_none();
         narrow(r, &out, d, start, n);
     }
+    if (e->list2.n) return view_strided(r, e, &v, starts, extents);
     v.view = out;
     return v;
 }
@@ -370,6 +375,7 @@ static bool contiguous(Resolve *r, const TileView *v, Contiguous *out)
     const TileBuffer *b = &r->k->buffers.at[v->buffer];
     int d = b->rank - 1;
     i64 n;
+    if (b->stride[0]) return false;
     out->total = expr_const(r->x, 1);
     while (d > 0 && v->extent[d] == b->dim[d] && v->limit[d] == b->dim[d]) {
         out->total = expr_mul(r->x, out->total, v->extent[d]);
@@ -396,7 +402,8 @@ static int reshaped(Resolve *r, const TileView *v, const Value *shape, const Exp
     for (int i = 0; i < shape->n; i++) b.dim[b.rank++] = shape->item[i].index;
     for (int i = 0; i < r->k->buffers.n; i++) { // made before
         const TileBuffer *o = &r->k->buffers.at[i];
-        bool same = o->kind == TB_GLOBAL && o->param == b.param && o->rank == b.rank;
+        bool same = o->kind == TB_GLOBAL && o->param == b.param && o->rank == b.rank &&
+                    !o->stride[0];
         for (int d = 0; same && d < b.rank; d++) same = o->dim[d] == b.dim[d];
         if (same) return i;
     }

@@ -32,6 +32,8 @@ typedef struct {
     DType type;
     int rank;
     const Expr *dim[TILE_MAX_RANK]; // extents in elements; shared: constants
+    const Expr *stride[TILE_MAX_RANK]; // TB_GLOBAL: elements from one index to the next; NULL: dense.
+                                   // A dimension may be there for the place of a view alone
     int param;                     // TB_GLOBAL: index in plan->params
     int slots;                     // not TB_GLOBAL: elements of an array of buffers, 1: plain
     SmemLayout layout;             // TB_SHARED: by the copies that fill it (one swizzle per buffer)
