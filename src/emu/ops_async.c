@@ -360,6 +360,10 @@ static void load_into(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 
     b->last_load_phase = MAX(b->last_load_phase, b->phase + 1);
     b->load_from_peer = c != w->cta;
     b->load_op = op;
+    if (c->run->hazards) {
+        if (c == w->cta) b->waited[w->id].op = NULL;
+        emu_bar_settle(c, b, k);
+    }
     note_box(w, e, (int)o[2].imm, true);
     // The earliest legal moment is the issue itself: it overwrites what is still being read.
     if (emu_chance(c, c->early_load)) emu_effect_run(c, e);

@@ -121,7 +121,8 @@ EmuResult emu_op_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
         // A count of 0 was reported above; 1 keeps `pending` from being complete before anybody
         // came.
         EmuBar fresh = {.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = clock,
-                        .complete = complete, .count = count ? count : 1};
+                        .complete = complete, .waited = b->waited, .count = count ? count : 1};
+        memset(b->waited, 0, sizeof b->waited[0] * (size_t)c->warps);
         emu_clock_clear(c->run, clock);
         emu_clock_clear(c->run, complete);
         // Not live while its own bytes are noted, or the note would clash with the live barrier.
@@ -155,6 +156,35 @@ EmuResult emu_op_FENCE_MBAR_INIT(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+void emu_bar_settle(const EmuCta *c, EmuBar *b, const EmuClock *known)
+{
+    for (int i = 0; i < c->warps; i++) {
+        const EmuEpoch *e = &known->x[c->warp[i].index];
+        if (b->waited[i].op && MAX(e->all, e->part) >= b->waited[i].epoch) b->waited[i].op = NULL;
+    }
+}
+
+// The completed phase is the one behind what some warp has waited for. Had that warp been slower,
+// it would find the parity of its phase taken by the phase that is open now, and sleep: so all that
+// completed this phase must come after its wait (an arrival, or the issue of a load).
+static void check_waiters(EmuCta *c, EmuBar *b, const EmuOp *op)
+{
+    emu_bar_settle(c, b, b->clock);
+    for (int i = 0; i < c->warps; i++) {
+        const EmuWaited *v = &b->waited[i];
+        if (!v->op || v->next != b->phase) continue;
+        Buf name = {0};
+        emu_bar_text(c, bar_index(c, b), &name);
+        emu_hazard_cta(c, v->op, HZ_MBARRIER, "O10",
+                       "a warp that waits here for mbarrier %s may still wait when the phase behind"
+                       " completes as well, by line %u: nothing orders that behind the wait, and two"
+                       " phases on the parity tells the opposite",
+                       name.s, op->src ? op->src->loc.line : 0);
+        buf_free(&name);
+        return;
+    }
+}
+
 // Completes the phase when it is complete.
 // Three states when all arrivals are in. Balance 0: complete. Above 0: bytes are still under way.
 // Below 0: more bytes landed than were expected and no arrival is left that could expect more.
@@ -162,6 +192,7 @@ static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
 {
     if (b->pending) return;
     if (b->tx == 0) {
+        if (c->run->hazards) check_waiters(c, b, op);
         b->phase++;
         b->pending = b->count;
         b->expected = b->landed = 0;
@@ -467,6 +498,7 @@ EmuResult emu_op_MBAR_WAIT(EmuWarp *w, const EmuOp *op, u32 mask)
         EmuBar *b = emu_bar_use(w, op, &op->o[0], 0, emu_first_lane(lanes));
         rest &= ~lanes;
         if (b) emu_acquire(w, lanes, b->complete);
+        if (b && hazards) b->waited[w->id] = (EmuWaited){op, b->phase, w->epoch};
     }
     return RUN_NEXT;
 }

@@ -498,7 +498,8 @@ static void start_cta(EmuCta *c, i64 index)
     for (int i = 0; i < c->bars_n; i++) {
         EmuBar *b = &c->bar[i];
         *b = (EmuBar){.offset = b->offset, .buffer = b->buffer, .slot = b->slot, .clock = b->clock,
-                      .complete = b->complete};
+                      .complete = b->complete, .waited = b->waited};
+        memset(b->waited, 0, sizeof b->waited[0] * (size_t)c->warps);
     }
     for (int i = 0; i < EMU_NAMED_BARS; i++) {
         EmuClock *clock = c->named[i].clock;
@@ -609,6 +610,7 @@ static bool new_cluster(EmuRun *r)
         for (int i = 0; i < c->bars_n; i++) {
             c->bar[i].clock = emu_clock_new(r);
             c->bar[i].complete = emu_clock_new(r);
+            c->bar[i].waited = ARENA_ARRAY(r->arena, EmuWaited, c->warps);
         }
         c->warp = new_warps(r, c);
     }

@@ -281,6 +281,11 @@ struct EmuWarp {
     u64 print[PRINT_MAX_ARGS][EMU_LANES]; // values for the next print; f32 as f64
 };
 
+typedef struct {               // the last wait of a warp at an mbarrier that passed
+    const EmuOp *op;           // NULL: none, or what may come after it is ordered behind it
+    u32 next, epoch;           // the phase behind the one waited for; when it passed
+} EmuWaited;
+
 typedef struct {
     bool init;
     u32 offset;                // from the start of the arena
@@ -298,6 +303,7 @@ typedef struct {
     const EmuOp *expect_op;    // the last operation that expected bytes
     EmuClock *clock;           // what the arrivals of past and present phases know
     EmuClock *complete;        // of the last completed phase
+    EmuWaited *waited;         // per warp of the CTA
 } EmuBar;
 
 typedef struct {
@@ -474,6 +480,8 @@ void emu_async_end(EmuWarp *w, const EmuOp *op, u32 lanes); // lanes exit: what 
 EmuBar *emu_bar_use(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, int mem, int lane);
 void emu_bar_arrive(EmuWarp *w, const EmuOp *op, EmuBar *b, u32 lanes, u64 expect_each);
 void emu_bar_landed(EmuCta *c, EmuBar *b, u32 bytes, const EmuOp *op);
+// Waits at the barrier that an agent with this knowledge comes after are settled.
+void emu_bar_settle(const EmuCta *c, EmuBar *b, const EmuClock *known);
 // Entry of an mbarrier in EmuClock.phases, from its index in its CTA.
 static inline u32 emu_bar_clock(const EmuCta *c, u32 bar) { return c->rank * (u32)c->bars_n + bar; }
 void emu_cluster_meet(EmuRun *r);              // lets the cluster's barrier go when all came
