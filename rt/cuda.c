@@ -135,15 +135,19 @@ static const u8 tmap_swizzle[SL_COUNT] = {
 };
 
 // The limits were checked by name before (target/tma.h): the driver says only "invalid value". L2
-// promotion made no difference in measurements; out-of-bounds elements are zero.
+// promotion made no difference in measurements, so 256 bytes where none was asked for; out-of-bounds
+// elements are zero.
 static baton_status encode_tmap(const CudaDevice *d, const TensorMap *m, const char *kernel,
                                 int arg, CuTensorMap *out, RtError *e)
 {
     static const u32 ones[TMA_MAX_RANK] = {1, 1, 1, 1, 1};
+    u32 promotion = m->promote == 64    ? CU_TMAP_L2_PROMOTION_64B
+                    : m->promote == 128 ? CU_TMAP_L2_PROMOTION_128B
+                                        : CU_TMAP_L2_PROMOTION_256B;
     // The driver takes the strides from dimension 1 on; that of dimension 0 is the element.
     CuResult r = d->driver.encode_tiled(out, tmap_type[m->type], (u32)m->rank, m->base, m->dim,
                                         m->stride + 1, m->box, ones, CU_TMAP_INTERLEAVE_NONE,
-                                        tmap_swizzle[m->swizzle], CU_TMAP_L2_PROMOTION_256B,
+                                        tmap_swizzle[m->swizzle], promotion,
                                         CU_TMAP_FILL_ZERO);
     return r ? rt_driver_fail(&d->driver, r, e, "encoding the tensor map of argument %d of %s", arg,
                               kernel)

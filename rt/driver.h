@@ -49,6 +49,8 @@ enum {
 
     // Fields of a tensor map.
     CU_TMAP_INTERLEAVE_NONE = 0,
+    CU_TMAP_L2_PROMOTION_64B = 1,
+    CU_TMAP_L2_PROMOTION_128B = 2,
     CU_TMAP_L2_PROMOTION_256B = 3,
     CU_TMAP_FILL_ZERO = 0,
 };

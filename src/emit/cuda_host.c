@@ -50,7 +50,8 @@ static const char map_function[] =
     "\n// A tensor map; 0, `rule` when a size is out of range, or 100000 + the driver's code.\n"
     "inline int baton_tensor_map(CUtensorMap *map, CUtensorMapDataType type, int rank,\n"
     "                            const void *base, const baton_int *dim, const baton_int *stride,\n"
-    "                            const uint32_t *box, CUtensorMapSwizzle swizzle, int rule)\n"
+    "                            const uint32_t *box, CUtensorMapSwizzle swizzle,\n"
+    "                            CUtensorMapL2promotion promotion, int rule)\n"
     "{\n"
     "    typedef CUresult Encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,\n"
     "                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,\n"
@@ -82,7 +83,7 @@ static const char map_function[] =
     "    CUresult r = ((Encode *)encode)(map, type, (cuuint32_t)rank, const_cast<void *>(base), "
     "dims,\n"
     "                                    strides + 1, boxes, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,\n"
-    "                                    swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,\n"
+    "                                    swizzle, promotion,\n"
     "                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n"
     "    return r == CUDA_SUCCESS ? 0 : 100000 + (int)r;\n"
     "}\n";
@@ -450,10 +451,11 @@ static void print_map(Host *h, const PlanTensorMap *t, int k)
         "            const uint32_t baton_box_%d[] = {%s};\n"
         "            status = baton_tensor_map(&baton_map_%d, CU_TENSOR_MAP_DATA_TYPE_%s, %d, "
         "%s,\n                                      baton_dim_%d, baton_stride_%d, "
-        "baton_box_%d,\n                                      CU_TENSOR_MAP_SWIZZLE_%s, %d);\n"
+        "baton_box_%d,\n                                      CU_TENSOR_MAP_SWIZZLE_%s,\n"
+        "                                      CU_TENSOR_MAP_L2_PROMOTION_L2_%dB, %d);\n"
         "            if (status) return status;\n",
         k, k, dim, k, stride, k, box, k, map_type(q->type), t->rank, h->param[t->param], k, k, k,
-        swizzle[t->swizzle], rule);
+        swizzle[t->swizzle], t->promote ? t->promote : 256, rule);
 }
 
 // Its parameters say how wide each argument is.

@@ -374,6 +374,7 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
     const ThreadBuffer *b = &l->tf->buffers.at[id];
     PlanTensorMap m = {.param = t->param, .rank = t->rank};
     m.swizzle = l->k->buffers.at[c->shared->buffer].layout;
+    m.promote = c->op->promote;
     for (int i = 0; i < t->rank; i++) {
         int d = t->rank - 1 - i; // innermost first
         m.dim[i] = t->dim[d];
@@ -392,7 +393,8 @@ static int tensor_map(Lower *l, const Copy *c, i64 rows, i64 wide, i64 blocks)
     }
     for (int i = 0; i < l->step->tmaps.n; i++) { // the same map once per kernel
         const PlanTensorMap *o = &l->step->tmaps.at[i];
-        bool same = o->param == m.param && o->swizzle == m.swizzle && o->rank == m.rank;
+        bool same = o->param == m.param && o->swizzle == m.swizzle && o->rank == m.rank &&
+                    o->promote == m.promote;
         for (int d = 0; d < m.rank; d++)
             same &= o->box[d] == m.box[d] && o->dim[d] == m.dim[d] && o->stride[d] == m.stride[d];
         if (!same) continue;

@@ -209,6 +209,8 @@ static void check_tmap(Checker *c, const PlanTensorMap *t, int index)
     LAW(t->rank >= 1 && t->rank <= TMA_MAX_RANK, "tensor map %d has rank %d, not 1..%d", index,
         t->rank, TMA_MAX_RANK);
     LAW((unsigned)t->swizzle < SL_COUNT, "tensor map %d has an unknown swizzle", index);
+    LAW(!t->promote || tma_promotes(t->promote),
+        "tensor map %d: an L2 promotion of %d bytes, not 64, 128 or 256", index, t->promote);
     // The rules below look into the parameter and into boxes of a known rank.
     if (!c->ok) return;
     i64 elem = dtype_bytes[q->type], v = 0;

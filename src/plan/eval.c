@@ -294,7 +294,8 @@ const char *plan_tensor_map(Arena *a, const PlanBinding *b, const PlanTensorMap 
                             TensorMap *out)
 {
     const PlanParam *q = &b->plan->params.at[t->param];
-    *out = (TensorMap){.base = base, .type = q->type, .rank = t->rank, .swizzle = t->swizzle};
+    *out = (TensorMap){.base = base, .type = q->type, .rank = t->rank, .swizzle = t->swizzle,
+                        .promote = t->promote};
     for (int i = 0; i < t->rank; i++) {
         i64 dim, stride;
         const char *why = plan_eval(a, b, t->dim[i], &dim);

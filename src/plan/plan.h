@@ -71,6 +71,7 @@ typedef struct {
     const Expr *stride[TMA_MAX_RANK]; // bytes; [0] is the element size
     u32 box[TMA_MAX_RANK];            // elements
     SmemLayout swizzle;
+    int promote;                      // L2 promotion in bytes: 64, 128, 256; 0: not given (256)
 } PlanTensorMap;
 
 typedef enum { ARG_TENSOR, ARG_VALUE, ARG_FLOAT, ARG_TMAP } PlanArgKind;

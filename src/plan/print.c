@@ -8,14 +8,15 @@
 //     symbol NAME = extent PARAM DIM default 512      symbol NAME = scalar PARAM
 //     check "TEXT": EXPR @LINE:COLUMN
 //     kernel NAME grid (EXPR, EXPR, EXPR) block 384 cluster 1 smem 196608 when EXPR
-//     tmap PARAM dim (EXPR, ...) stride (EXPR, ...) box (64, 128, ...) swizzle swz128
+//     tmap PARAM dim (EXPR, ...) stride (EXPR, ...) box (64, 128, ...) swizzle swz128 promote 64
 //     arg tensor PARAM    arg value EXPR    arg float PARAM    arg tmap INDEX
 //     memset PARAM byte 0 when EXPR
 //     host FUNCTION into PARAM args (EXPR, ...)
 //     end
 //
 // `tmap` and `arg` lines belong to the kernel line above them. A place is that of the .co source
-// and is left out when unknown; so are an empty `options`, a missing default and a missing `when`.
+// and is left out when unknown; so are an empty `options`, a missing default, a missing `when` and an
+// L2 promotion that was not given.
 #include "plan.h"
 
 #include <inttypes.h>
@@ -106,6 +107,7 @@ static void print_tmap(const Plan *p, const PlanTensorMap *t, Buf *out)
     buf_puts(out, " box (");
     for (int i = 0; i < t->rank; i++) buf_printf(out, "%s%u", i ? ", " : "", t->box[i]);
     buf_printf(out, ") swizzle %s", smem_layout[t->swizzle].name);
+    if (t->promote) buf_printf(out, " promote %d", t->promote);
 }
 
 // A value's width is not written: the kernel's own parameter says whether it is 32 or 64 bits.

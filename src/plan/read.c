@@ -367,6 +367,7 @@ static void read_tmap(Reader *r)
     }
     need_word(r, "swizzle");
     t.swizzle = layout_by_name(r);
+    if (take_word(r, "promote")) t.promote = (int)number(r, 0, INT32_MAX);
     if (!r->kernel) fail(r, NULL, "a tmap line stands behind its kernel line");
     if (r->kernel && r->kernel->tmaps.n == MAX_TMAPS)
         fail(r, NULL, "more than %d tensor maps", MAX_TMAPS);

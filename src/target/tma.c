@@ -71,6 +71,8 @@ const char *tma_check(const TensorMap *m, char *why, size_t why_n)
     return NULL;
 }
 
+bool tma_promotes(int bytes) { return bytes == 64 || bytes == 128 || bytes == 256; }
+
 // The full box, whatever part of it lies outside the tensor: the hardware fills with zeros and
 // counts those bytes too.
 u32 tma_box_bytes(const TensorMap *m)

@@ -310,6 +310,8 @@ static void check_copy(Checker *c, const TileOp *o)
     if (d->kind == TB_GLOBAL && s->kind == TB_GLOBAL) broken(c, "a copy from global to global");
     if (o->engine > ENGINE_TMA || o->hint > HINT_EVICT_LAST || o->swizzle >= SL_COUNT)
         broken(c, "an unknown engine, hint or swizzle");
+    if (o->promote && (o->engine != ENGINE_TMA || !tma_promotes(o->promote)))
+        broken(c, "an L2 promotion of %d bytes, or of a copy by threads", o->promote);
     bool local = d->kind == TB_LOCAL || s->kind == TB_LOCAL;
     if (o->engine == ENGINE_TMA && (d->kind == s->kind || local))
         broken(c, "a tma copy that is not between global and shared memory");

@@ -224,6 +224,7 @@ static void print_field(Printer *p, const TileOp *o, char letter)
         buf_printf(p->out, "%s %s %s%s", tile_engine_name[o->engine & 1],
                    smem_layout[o->swizzle].name, tile_hint_name[o->hint % 3],
                    o->cluster ? " multicast" : "");
+        if (o->promote) buf_printf(p->out, " promote %d", o->promote);
         break;
     case 'm': buf_printf(p->out, "%lld", (long long)o->imm); break;
     case 'q':

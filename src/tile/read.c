@@ -488,6 +488,7 @@ static void take_field(Reader *r, TileOp *o, char letter)
         o->swizzle = take_layout(r);
         o->hint = (u8)take_choice(r, tile_hint_name, 3, "an eviction hint or -");
         o->cluster = try_word(r, "multicast");
+        if (try_word(r, "promote")) o->promote = take_small(r);
         break;
     case 'm': o->imm = take_int(r); break;
     case 'q':

@@ -89,6 +89,11 @@ static bool check_direction(Resolve *r, const Transfer *t)
                       "an eviction hint on a transfer that is no tma.load");
         return false;
     }
+    if (s->promote && !t->tma) {
+        resolve_error(r, s->loc, "tma.load and tma.copy take it",
+                      "`.promote` belongs to a tensor map; dma.copy has none");
+        return false;
+    }
     return true;
 }
 
@@ -334,7 +339,6 @@ static bool refuse_later(Resolve *r, const AstNode *s)
                                       [XFER_DMA_TRANSP] = "dma.transp"};
     const char *what = s->op < COUNT(ops) ? ops[s->op] : NULL;
     if (s->flags & AST_F_SPARSE) what = ".sp on a transfer";
-    if (s->promote) what = ".promote";
     if (s->list3.n) what = "`after` on a transfer";
     if (what) resolve_unsupported(r, s->loc, "%s", what);
     return what != NULL;
@@ -411,6 +415,7 @@ void resolve_copy(Resolve *r, const AstNode *s)
               : s->evict == EVICT_LAST ? HINT_EVICT_LAST
                                        : HINT_NONE;
     o->swizzle = swizzle;
+    o->promote = s->promote;
     o->cluster = s->flags & AST_F_MULTICAST && r->k->cluster > 1;
     if (!s->name) return;
     Symbol *f = any ? any : scope_add(r, s->name, s->loc, t.dst);
