@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The table of docs/verification.md: every kernel of tests/race under every tier that exists.
 
-    python3 tools/race_table.py [--build build] [--write | --check] [--assembler]
+    python3 tools/race_table.py [--build build] [--write | --check]
 
 Prints the table; --write puts it between the two markers of the page, --check fails unless it stands
 there already. It comes from the heads of the kernels (race, rule, place, tiers, twin, assembler) and
 from runs of the tiers: a tier that a head claims must report the kernel's rule, no tier may report the
-twin. --assembler also asks ptxas whether the heads tell the truth about it. Exit status 1 on any
+twin. Without ptxas the heads are believed about it and about machine code. Exit status 1 on any
 difference, each with a line."""
 import argparse, os, re, shutil, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +18,8 @@ PAGE = ROOT / "docs/verification.md"
 BEGIN, END = "<!-- races: begin (tools/race_table.py --write) -->", "<!-- races: end -->"
 TIERS = ["build", "emulator", "explore", "check", "audit", "stress"]
 NOT_BUILT = "not built yet"
+os.environ["PATH"] += ":/usr/local/cuda/bin"
+PTXAS = shutil.which("ptxas")
 
 
 def run(*words):
@@ -70,7 +72,7 @@ class Tiers:
     def __init__(self, build):
         self.baton, self.tools = build / "baton", build / "tests"
         text = run(self.baton, "--help")[1]
-        self.exists = {t: t in ("build", "emulator") or bool(re.search(rf"^\s+{t}\b", text, re.M))
+        self.exists = {t: t in ("build", "emulator") or bool(re.search(rf"^ +(baton )?{t}\b", text, re.M))
                        for t in TIERS}
 
     def build(self, k, right):
@@ -94,21 +96,52 @@ class Tiers:
         return "calm" if calm else "seeds"
 
     def other(self, tier, k, right):
-        status, text = run(self.baton, tier, *k.words(right))
+        """`as O2`: reported, but as a fault of another rule than the emulator's."""
+        command = [self.tools / "verify_tool"] if k.thread else [self.baton, tier]
+        status, text = run(*command, *k.words(right))
         if right:
             return "reports the twin" if status else ""
-        return "reports" if status and k.rule in text else ""
+        if status != 1:
+            return ""
+        found = re.search(r"violation: (O\d+|\w+)", text)
+        known = re.search(rf"violation: {re.escape(k.rule)}\b", text)
+        return "reports" if known or not found else f"as {found.group(1)}"
+
+    def audit(self, k, right):
+        """Of machine code; without ptxas the head is believed."""
+        if not PTXAS:
+            return "" if right else "reports"
+        with tempfile.TemporaryDirectory() as folder:
+            ptx, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
+            if not self.ptx(k, right, ptx) or run(PTXAS, "-arch=sm_90a", "-o", cubin, ptx)[0]:
+                return ""
+            status, text = run(self.baton, "audit", cubin)
+        if right:
+            return "reports the twin" if status else ""
+        return "reports" if status == 1 and k.rule in text else ""
+
+    def ptx(self, k, right, out):
+        words = [self.tools / "thread_tool", "ptx", *k.words(right), out] if k.thread else \
+            [self.baton, "build", *k.words(right), "-o", out]
+        return run(*words)[0] == 0
+
+    def assembler(self, k):
+        """What ptxas says to the kernel, as the `assembler:` of a head."""
+        with tempfile.TemporaryDirectory() as folder:
+            ptx = Path(folder) / "k.ptx"
+            if not self.ptx(k, False, ptx):
+                return "-"
+            said = run(PTXAS, "-arch=sm_90a", "-o", "/dev/null", ptx)[1]
+        return f"repairs, {m.group(1)}" if (m := re.search(r"\((C\d+)\)", said)) else "takes it"
 
     def cell(self, tier, k, wrong):
         """The cell; differences between claim and result are added to `wrong`."""
         if not self.exists[tier]:
             return NOT_BUILT
-        claimed, ask = tier in k.claims, getattr(self, tier, None)
-        if tier in ("audit", "stress") and k.thread:
-            return k.head.get(tier, "")
-        answer = ask or (lambda x, right: self.other(tier, x, right))
-        if tier not in ("build", "emulator") and not claimed:
+        claimed = tier in k.claims
+        if not claimed and tier not in ("build", "emulator"):
             return ""
+        answer = getattr(self, tier, None) or (lambda x, right: self.other(tier, x, right))
         bug, twin = answer(k, False), answer(k, True)
         if twin and twin != "warns":
             wrong.append(f"{k.path}: {tier}: {twin}")
@@ -118,32 +151,21 @@ class Tiers:
             wrong.append(f"{k.path}: refused by the build, which its head does not say")
         return bug
 
-    def assembler(self, k):
-        """What ptxas says to the kernel: the text of the head's `assembler`, or `takes it`."""
-        with tempfile.TemporaryDirectory() as folder:
-            ptx = Path(folder) / "k.ptx"
-            words = [self.tools / "thread_tool", "ptx", k.path, ptx] if k.thread else \
-                [self.baton, "build", k.path, "-o", ptx]
-            if run(*words)[0]:
-                return "-"
-            said = run(shutil.which("ptxas"), "-arch=sm_90a", "-o", "/dev/null", ptx)[1]
-        return f"repairs, {m.group(1)}" if (m := re.search(r"\((C\d+)\)", said)) else "takes it"
 
-
-def row(tiers, k, with_assembler):
+def row(tiers, k):
     """One line of the table without its kind, and what does not agree."""
     wrong = []
     cells = [tiers.cell(t, k, wrong) for t in TIERS]
     refused = cells[0] == "refuses"
     head = k.head.get("assembler", "-" if refused else "takes it")
-    if with_assembler and (found := tiers.assembler(k)) != head:
+    if PTXAS and (found := tiers.assembler(k)) != head:
         wrong.append(f"{k.path}: the assembler: {found}, but the head says: {head}")
     cells.insert(5, head)
     return f"[{k.name}](../{k.path}) | {k.head['rule']} | " + \
         " | ".join(c or "–" for c in cells) + " |", wrong
 
 
-def table(build, with_assembler):
+def table(build):
     tiers = Tiers(build)
     kinds = listed("kinds.list", r"([^|]*?)(?: \| (.*))?$")   # name, why there is no kernel
     reports = listed("cases.list", r"(\S+) (.*)$")            # public report, what it was
@@ -156,7 +178,7 @@ def table(build, with_assembler):
         return "", wrong
     bugs = sorted((k for k in kernels if k.buggy), key=lambda k: (k.kind, k.name))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        rows = list(pool.map(lambda k: row(tiers, k, with_assembler), bugs))
+        rows = list(pool.map(lambda k: row(tiers, k), bugs))
     out = ["| kind | kernel | rule | build | emulator | explore | check | audit | assembler | GPU |",
            "|---|---|---|---|---|---|---|---|---|---|"]
     last = None
@@ -188,11 +210,9 @@ def main():
     options.add_argument("--build", default="build")
     options.add_argument("--write", action="store_true")
     options.add_argument("--check", action="store_true")
-    options.add_argument("--assembler", action="store_true")
     o = options.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    os.environ["PATH"] += ":/usr/local/cuda/bin"
-    text, wrong = table(Path(o.build).resolve(), o.assembler)
+    text, wrong = table(Path(o.build).resolve())
     for line in wrong:
         print(line)
     if wrong:
