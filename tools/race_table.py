@@ -48,6 +48,9 @@ class Kernel:
             elif key and (m := re.match(rf"{mark}     +(\S.*)", line)):
                 self.head[key] += " " + m.group(1)
         self.buggy = "race" in self.head
+        expected = re.search(rf"^{mark} (?:hazard|maybe|CHECK): \S*{re.escape(path.name)}:(\d+):",
+                             path.read_text(), re.M)
+        self.expected = expected and f"line {expected.group(1)}"
         self.text = self.head.get("rule", "none").partition(" (")[0]  # as reports say it
         self.rule = self.text if self.text in ("none", "deadlock") or self.text[0] != "O" else \
             self.text.split()[0]
@@ -172,6 +175,8 @@ def table(build):
     kernels = [Kernel(p) for p in sorted(RACE.glob("*.thr")) + sorted(RACE.glob("*.co"))]
     wrong = [f"{k.path}: head without {key}" for k in kernels if k.buggy
              for key in ("rule", "place", "tiers", "twin") if key not in k.head]
+    wrong += [f"{k.path}: the place is {k.expected}" for k in kernels
+              if k.buggy and k.expected and k.expected != k.head.get("place")]
     wrong += [f"{k.path}: kind {k.kind} is not listed" for k in kernels
               if k.buggy and k.kind not in kinds]
     if wrong:
