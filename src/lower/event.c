@@ -79,7 +79,8 @@ static void find_uses(Lower *l, const TileBlock *b)
             if (op->op == TOP_TRIGGER) add_trigger(l, e, op);
             if (op->op == TOP_COPY) {
                 add_range(l, &e->copies, l->role, op);
-                l->event_buf[op->dst.buffer] = true;
+                e->fills = op->dst.buffer;
+                l->event_buf[op->dst.buffer] |= !l->k->events.at[op->event].turns;
             }
         }
         find_uses(l, &op->body);
@@ -183,12 +184,13 @@ static void make_event(Lower *l, int index)
     b.dim[0] = lower_const(l, t->slots);
     e->buffer = thread_add_buffer(&l->b, b);
     vec_push(l->m->arena, &l->mbars, ((MbarInit){e->buffer, t->slots, e->count}));
-    if (!t->scalar) return;
+    if (!t->scalar && !t->turns) return;
     PrologueMark mark = lower_enter_prologue(l);
     e->phase = lower_new_reg(l, intern_printf(l->m->names, "%s_phase", t->name), RC_B32, 1);
     // A wait for parity 1 passes on a fresh barrier: that is the generation which is ready at the
     // start.
     EMIT(&l->b, OP_MOV, TT_B32, opd_reg(e->phase, 0), opd_imm(t->ready));
+    if (t->turns) map_put(l->mutables, lower_reg_expr(l, e->phase)->name, l);
     lower_leave_prologue(l, mark);
 }
 
@@ -256,6 +258,11 @@ Address event_address(Lower *l, const TileOp *op)
 static Operand event_parity(Lower *l, const TileOp *op)
 {
     const TileEvent *t = &l->k->events.at[op->event];
+    if (t->turns) {
+        const Expr *bits = lower_reg_expr(l, l->events[op->event].phase);
+        bits = expr_bin(l->x, EX_SHR, bits, lower_subst(l, op->order));
+        return lower_index(l, expr_bin(l->x, EX_AND, bits, lower_const(l, 1)));
+    }
     const Expr *g = expr_bin(l->x, EX_DIV, lower_subst(l, op->order), lower_const(l, t->slots));
     const Expr *p = expr_bin(l->x, EX_MOD, g, lower_const(l, 2));
     if (t->ready) p = expr_bin(l->x, EX_XOR, p, lower_const(l, 1));
@@ -275,8 +282,13 @@ void lower_op_EVENT_WAIT(Lower *l, const TileOp *op)
     Operand parity = op->order ? event_parity(l, op) : opd_reg(e->phase, 0);
     ThreadOp *w = EMIT(&l->b, OP_MBAR_WAIT, TT_NONE, a.base, a.offset, parity);
     thread_mem(&l->b, w, a.ref);
-    if (!op->order)
-        EMIT(&l->b, OP_XOR, TT_B32, opd_reg(e->phase, 0), opd_reg(e->phase, 0), opd_imm(1));
+    Operand turned = opd_imm(1); // the slot's parity
+    if (l->k->events.at[op->event].turns)
+        turned = lower_index(l, expr_bin(l->x, EX_SHL, lower_const(l, 1),
+                                         lower_subst(l, op->order)));
+    else if (op->order)
+        return;
+    EMIT(&l->b, OP_XOR, TT_B32, opd_reg(e->phase, 0), opd_reg(e->phase, 0), turned);
 }
 
 // One arrival for each warp, by lane 0, once all lanes have done what the trigger releases.

@@ -49,7 +49,9 @@ typedef struct {               // an event of the kernel, as a machine barrier
     ThreadRanges *by_slot;     // rings of up to 64 slots: the triggers of each slot
     int count;                 // arrivals of a generation
     i64 left;                  // without the TMA unit: bytes that its copies still have to bring
-    int phase;                 // scalar events: register with the parity of the next wait
+    int phase;                 // register with the parity of the next wait: scalar events, and a bit
+                               // for each slot of loads that turn
+    int fills;                 // loads that turn: the tile buffer of their slots
 } EventState;
 
 typedef struct {               // mbarriers to initialise

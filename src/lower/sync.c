@@ -324,12 +324,15 @@ void sync_after(Lower *l, const TileOp *op)
     for (int i = 0; i < l->k->buffers.n; i++) {
         // What the TMA unit wrote is seen by whoever waited for it.
         l->sync.buf[i] |= tma_in ? a.buf[i] & BUF_READ : a.buf[i];
-        if (tma_in && op->future < 0 && (a.buf[i] & BUF_WRITTEN)) l->sync.buf[i] |= BUF_PENDING;
+        if (tma_in && op->future < 0 && op->event < 0 && (a.buf[i] & BUF_WRITTEN))
+            l->sync.buf[i] |= BUF_PENDING;
     }
     if (tma_in && lower_store_runs_on(l, op)) l->sync.buf[op->src.buffer] |= BUF_STORING;
     if (tma_in && op->future >= 0) l->future_dst[op->future] = op->dst.buffer;
     if (op->op == TOP_WAIT && l->future_dst[op->future] >= 0)
         l->sync.buf[l->future_dst[op->future]] |= BUF_READ; // as in wait_pending
+    if (op->op == TOP_EVENT_WAIT && l->k->events.at[op->event].turns)
+        l->sync.buf[l->events[op->event].fills] |= BUF_READ; // likewise
     for (int i = 0; i < l->k->buffers.n; i++) l->sync.generic |= a.generic[i] && l->async_buf[i];
     l->sync.cp_async |= a.cp_async;
     l->sync.unfenced |= a.unfenced;

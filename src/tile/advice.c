@@ -49,13 +49,14 @@ static void by_hand(Advice *a, const TileOp *op, i64 times)
                  "the slots of '%s' are made free by hand", e->name);
 }
 
-static bool orders_by(const TileBlock *b, const char *name)
+static bool orders_by(const TileKernel *k, const TileBlock *b, const char *name)
 {
     for (int i = 0; i < b->n; i++) {
         const TileOp *op = b->at[i];
         bool event = op->op == TOP_EVENT_WAIT || op->op == TOP_TRIGGER;
+        event &= op->event >= 0 && !k->events.at[op->event].turns; // those orders are slots
         if (event && op->order && expr_uses(op->order, name)) return true;
-        if (orders_by(&op->body, name) || orders_by(&op->other, name)) return true;
+        if (orders_by(k, &op->body, name) || orders_by(k, &op->other, name)) return true;
     }
     return false;
 }
@@ -69,7 +70,7 @@ static void starts_again(Advice *a, const TileBlock *body)
         if (op->op != TOP_SET || op->value->kind != TX_INDEX || !expr_is_const(op->value->index, &v))
             continue;
         const char *name = a->k->scalars.at[op->scalar].name;
-        if (!orders_by(body, name)) continue;
+        if (!orders_by(a->k, body, name)) continue;
         diag_warning(a->m->diag, op->loc, "declare the counter in front of all loops of the role",
                      "this order of events starts at %lld again in each round; their generations go "
                      "on", (long long)v);

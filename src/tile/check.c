@@ -291,6 +291,8 @@ static void check_event(Checker *c, const TileOp *o)
         return;
     }
     const TileEvent *e = &c->k->events.at[o->event];
+    if (e->turns && (e->scalar || e->ready || e->slots > 31 || o->op == TOP_TRIGGER))
+        broken(c, "event '%s' of loads that turn is triggered, ready or too long", e->name);
     if (e->slots < 1 || (e->scalar && e->slots != 1)) broken(c, "event '%s' of %d slots", e->name, e->slots);
     if (e->scalar != (o->order == NULL))
         broken(c, e->scalar ? "an order on the scalar event '%s'" : "no order on the event '%s'", e->name);

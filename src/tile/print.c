@@ -333,8 +333,9 @@ static void print_decls(Printer *p)
     for (int i = 0; i < k->futures.n; i++) buf_printf(p->out, "  future %s\n", k->futures.at[i]);
     for (int i = 0; i < k->events.n; i++) {
         const TileEvent *e = &k->events.at[i];
-        buf_printf(p->out, "  event %s %s slots %d %s count %d\n", e->name,
-                   e->scalar ? "scalar" : "ring", e->slots, e->ready ? "ready" : "empty", e->count);
+        buf_printf(p->out, "  event %s %s slots %d %s count %d%s\n", e->name,
+                   e->scalar ? "scalar" : "ring", e->slots, e->ready ? "ready" : "empty", e->count,
+                   e->turns ? " turns" : "");
     }
 }
 

@@ -611,6 +611,7 @@ static void take_event_decl(Reader *r)
     e.ready = take_choice(r, start, 2, "ready or empty") == 1;
     need_word(r, "count");
     e.count = take_small(r);
+    e.turns = try_word(r, "turns");
     vec_push(r->m->arena, &r->k->events, e);
 }
 

@@ -328,6 +328,7 @@ bool frag_element(Resolve *r, const Value *frag, const AstNode *at, u8 *which);
 void resolve_event_decl(Resolve *r, const AstNode *s);
 void resolve_trigger(Resolve *r, const AstNode *s);
 bool resolve_event_wait(Resolve *r, const AstNode *ref); // false: ref names no event
+i64 resolve_copy_bytes(const Resolve *r, const TileOp *o); // of the tile
 void resolve_event_end(Resolve *r, const Symbol *s);     // its scope ends
 void product_issue(Resolve *r, Symbol *f, TileOp *o);
 void product_done(Resolve *r, const Symbol *f);
@@ -342,6 +343,10 @@ void resolve_check_releases(Resolve *r); // of the kernel that was resolved
 // A buffer of the kernel, alone or as a slot of an array with other candidates of a select.
 Value resolve_declare_buffer(Resolve *r, const AstNode *decl, TileBuffer b);
 bool resolve_turns(const Resolve *r, const AstNode *decl); // its name takes part in swap or rotate
+// The event of loads by the TMA unit whose names turn, -1: the name's copies are others.
+int resolve_turn_event(Resolve *r, const AstNode *decl);
+TileOp *resolve_turn_wait(Resolve *r, const Symbol *f, int event, Loc loc);
+bool resolve_turn_here(Resolve *r, const Symbol *f, Loc loc); // else an error: in another role
 void resolve_turn(Resolve *r, const AstNode *s);
 void resolve_placeholder(Resolve *r, const AstNode *s);
 // The destination of a copy into the placeholder f, whose buffer would be b.

@@ -383,6 +383,22 @@ static bool prepare(Resolve *r, const AstNode *s, Transfer *t)
            (!(s->flags & AST_F_MULTICAST) || check_multicast(r, t)) && check_places(r, t);
 }
 
+// A load whose name turns completes a slot of the names' event.
+static bool turning_load(Resolve *r, const Transfer *t, const Symbol *any)
+{
+    const AstNode *s = t->s;
+    if (!t->tma) {
+        resolve_error(r, s->loc, "write tma.load.async, or dma.copy.async for all of them",
+                      "names that turn are of loads by the TMA unit, but for this one");
+    } else if (s->flags & AST_F_MULTICAST) {
+        resolve_error(r, s->loc, "use a ring of events",
+                      "`.multicast` of a load whose name turns");
+    } else {
+        return !any || resolve_turn_here(r, any, s->loc);
+    }
+    return false;
+}
+
 // [x =] dma.copy src => dst | shared. A refused copy still defines its name, silently.
 void resolve_copy(Resolve *r, const AstNode *s)
 {
@@ -395,10 +411,8 @@ void resolve_copy(Resolve *r, const AstNode *s)
     Symbol *any = placeholder_of(r, s);
     bool turns = any ? any->turns : resolve_turns(r, s);
     bool ok = prepare(r, s, &t) && apply_swizzle(r, &t, &swizzle);
-    if (ok && turns && t.tma) {
-        resolve_unsupported(r, s->loc, "swap and rotate of futures of tma copies");
-        ok = false;
-    }
+    int event = ok && turns ? resolve_turn_event(r, any ? any->placeholder : s) : -1;
+    if (event >= 0) ok = turning_load(r, &t, any);
     if (!ok) {
         if (s->name && !any) scope_add(r, s->name, s->loc, value_none());
         return;
@@ -419,6 +433,11 @@ void resolve_copy(Resolve *r, const AstNode *s)
     o->cluster = s->flags & AST_F_MULTICAST && r->k->cluster > 1;
     if (!s->name) return;
     Symbol *f = any ? any : scope_add(r, s->name, s->loc, t.dst);
+    if (event >= 0) {
+        o->event = event;
+        o->order = t.dst.view.slot;
+        o->imm = resolve_copy_bytes(r, o);
+    }
     if (!f) return;
     f->is_future = true;
     f->turns = turns;
@@ -428,6 +447,10 @@ void resolve_copy(Resolve *r, const AstNode *s)
     f->op = o;
     f->block = r->at;
     f->serial = r->serial;
+    if (event >= 0) {
+        if (!t.async) resolve_turn_wait(r, f, event, s->loc);
+        return;
+    }
     if (!t.async) return;
     o->future = f->future = r->k->futures.n;
     vec_push(r->arena, &r->k->futures, resolve_plain(r, s->name));
@@ -459,6 +482,14 @@ static void wait_one(Resolve *r, const AstNode *ref)
     if (!s->async) {
         resolve_error(r, ref->loc, "leave the wait out, or make the copy .async",
                       "the copy '%s' is not asynchronous; there is nothing to wait for", s->name);
+        return;
+    }
+    int event = s->turns ? resolve_turn_event(r, s->placeholder ? s->placeholder
+                                                 : r->uses.at[s->value.view.buffer].decl)
+                         : -1;
+    if (event >= 0) {
+        if (resolve_turn_here(r, s, ref->loc) && resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK))
+            resolve_turn_wait(r, s, event, ref->loc);
         return;
     }
     if (s->turns) { // which copy it is, the machine knows

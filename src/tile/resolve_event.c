@@ -260,6 +260,9 @@ static Symbol *published_copy(Resolve *r, const AstNode *ref)
     } else if (f->op->engine != ENGINE_TMA) {
         resolve_error(r, ref->loc, "use tma.load.async, or wait for it and then trigger",
                       "the copy '%s' is not a load by the TMA unit", f->name);
+    } else if (f->turns) {
+        resolve_error(r, ref->loc, "wait for it, then trigger",
+                      "'%s' takes part in swap or rotate; an event cannot follow it", f->name);
     } else if (f->published) {
         resolve_error(r, ref->loc, "publish an event for multiple consumers",
                       "the copy '%s' already completes the event '%s'", f->name, f->published);
@@ -285,7 +288,7 @@ static int last_set(const Resolve *r, const Expr *e)
     return MAX(a, MAX(b, c));
 }
 
-static i64 copy_bytes(const Resolve *r, const TileOp *o)
+i64 resolve_copy_bytes(const Resolve *r, const TileOp *o)
 {
     i64 n, bytes = dtype_bytes[r->k->buffers.at[o->dst.buffer].type];
     for (int i = 0; i < o->dst.rank; i++)
@@ -330,7 +333,7 @@ static void trigger_after(Resolve *r, const AstNode *s)
                 "the order must not change between the load and its trigger");
             return;
         }
-        bytes += copy_bytes(r, copy[i]->op);
+        bytes += resolve_copy_bytes(r, copy[i]->op);
     }
     if (bytes >= 1 << 20) {
         resolve_error(r, s->loc, "use several events",

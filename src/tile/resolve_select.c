@@ -13,6 +13,8 @@ typedef struct {
     const TileKernel *kernel; // that has the array already ...
     int buffer;               // ... as this buffer
     bool turns;               // by swap or rotate
+    bool tma;                 // ... and the TMA unit brings the tiles ...
+    int event;                // ... with this event
 } BufferGroup;
 struct BufferMember {
     BufferGroup *group;
@@ -45,6 +47,7 @@ static void join(Resolve *r, const AstNode *a, const AstNode *b)
         vec_push(r->arena, &to->members, m);
     }
     to->turns |= from->turns;
+    to->tma |= from->tma;
 }
 
 bool resolve_turns(const Resolve *r, const AstNode *decl)
@@ -65,6 +68,7 @@ Value resolve_declare_buffer(Resolve *r, const AstNode *decl, TileBuffer b)
     }
     Value v = view_of_buffer(r, id);
     if (!g) return v;
+    if (g->kernel != r->k) g->event = -1;
     g->kernel = r->k;
     g->buffer = id;
     v.view.slot = expr_const(r->x, m->slot);
@@ -90,6 +94,44 @@ static bool same_shape(const TileBuffer *a, const TileBuffer *b)
 }
 
 // ---- swap and rotate ---------------------------------------------------------------------------
+
+// A wait for one of such loads must not wait for the others: each slot has a barrier of its own.
+int resolve_turn_event(Resolve *r, const AstNode *decl)
+{
+    enum { TURN_SLOTS = 31 };
+    const BufferMember *m = r->first_walk ? NULL : map_get(r->acc_shapes, decl);
+    BufferGroup *g = m && m->group->turns && m->group->tma ? m->group : NULL;
+    if (!g || g->kernel != r->k) return -1;
+    if (g->event >= 0) return g->event;
+    if (g->members.n > TURN_SLOTS) {
+        resolve_unsupported(r, decl->loc, "more than %d names of tma loads that turn", TURN_SLOTS);
+        return -1;
+    }
+    const char *name = intern_printf(r->m->names, "%s_full", r->k->buffers.at[g->buffer].name);
+    TileEvent e = {.name = resolve_plain(r, name), .slots = g->members.n, .turns = true,
+                   .loc = decl->loc};
+    vec_push(r->arena, &r->k->events, e);
+    vec_push(r->arena, &r->event_uses, ((EventUse){true, true}));
+    return g->event = r->k->events.n - 1;
+}
+
+TileOp *resolve_turn_wait(Resolve *r, const Symbol *f, int event, Loc loc)
+{
+    TileOp *o = resolve_emit(r, TOP_EVENT_WAIT, loc);
+    o->event = event;
+    o->order = f->value.view.slot;
+    return o;
+}
+
+// Every thread of the role counts the waits for each slot, so all that is done with such a name is
+// done by the same threads.
+bool resolve_turn_here(Resolve *r, const Symbol *f, Loc loc)
+{
+    if (f->roles == r->roles) return true;
+    resolve_error(r, loc, "declare it in the role", "'%s' is declared outside of this inthreads",
+                  f->name);
+    return false;
+}
 
 // f = dma.any: a name for what copies fill later; the first of them gives it its shape.
 void resolve_placeholder(Resolve *r, const AstNode *s)
@@ -176,7 +218,9 @@ void resolve_turn(Resolve *r, const AstNode *s)
                                     &r->k->buffers.at[f[i]->value.view.buffer]))
                 join(r, declared_by(r, f[0]), declared_by(r, f[i]));
         }
-        member_of(r, declared_by(r, f[0]))->group->turns = true;
+        BufferGroup *g = member_of(r, declared_by(r, f[0]))->group;
+        g->turns = true;
+        for (int i = 0; i < n; i++) g->tma |= f[i]->op && f[i]->op->engine == ENGINE_TMA;
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -188,6 +232,9 @@ void resolve_turn(Resolve *r, const AstNode *s)
             return;
         }
     }
+    if (resolve_turn_event(r, declared_by(r, f[0])) >= 0)
+        for (int i = 0; i < n; i++)
+            if (!resolve_turn_here(r, f[i], s->list.at[i]->loc)) return;
     const Expr *slot[TURN_MAX]; // what they are now
     for (int i = 0; i < n; i++) {
         int now = resolve_new_scalar(r, intern(r->m->names, "was"), DT_S32, s->loc);

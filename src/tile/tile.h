@@ -66,6 +66,8 @@ typedef struct {
     int slots;
     bool ready;                    // generation -1 is complete at the start: the first wait passes
     bool scalar;                   // declared without [N]: waits and triggers carry no order
+    bool turns;                    // of loads whose names turn: an order is a slot, whose generations
+                                   // the waits for it count
     int count;                     // event<N>: arrivals as written, checked against the computed ones; 0: none
     Loc loc;
 } TileEvent;
