@@ -671,8 +671,9 @@ static void tma_load(Lower *l, const Copy *c)
     tma_boxes(l, c, &a);
     close_leader(l, &leader);
     if (f >= 0) return;
-    l->pending_mbar[c->shared->buffer] = buffer; // sync.c waits before the first reader
-    l->pending_phase[c->shared->buffer] = phase;
+    int filled = tile_memory(l->k, c->shared->buffer);
+    l->pending_mbar[filled] = buffer; // sync.c waits before the first reader
+    l->pending_phase[filled] = phase;
 }
 
 bool lower_store_runs_on(Lower *l, const TileOp *op)

@@ -79,8 +79,8 @@ static void find_uses(Lower *l, const TileBlock *b)
             if (op->op == TOP_TRIGGER) add_trigger(l, e, op);
             if (op->op == TOP_COPY) {
                 add_range(l, &e->copies, l->role, op);
-                e->fills = op->dst.buffer;
-                l->event_buf[op->dst.buffer] |= !l->k->events.at[op->event].turns;
+                e->fills = tile_memory(l->k, op->dst.buffer);
+                l->event_buf[e->fills] |= !l->k->events.at[op->event].turns;
             }
         }
         find_uses(l, &op->body);

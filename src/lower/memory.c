@@ -6,6 +6,7 @@
 // first dimension when they have several; their place in the arena comes at the end (lower.c).
 int lower_buffer(Lower *l, int tile_buffer)
 {
+    tile_buffer = tile_memory(l->k, tile_buffer);
     if (l->buffer[tile_buffer] >= 0) return l->buffer[tile_buffer];
     const TileBuffer *t = &l->k->buffers.at[tile_buffer];
     ThreadBuffer b = {.name = t->name, .type = t->type, .loc = t->loc, .layout = t->layout};
@@ -88,20 +89,48 @@ static const char *base_key(Lower *l, int buffer)
     return intern_printf(l->m->names, "#base%d", buffer);
 }
 
+// A view of another shape: number of its element in the buffer, and coordinates that say the same.
+static const Expr *other_shape(Lower *l, const TileView *v, const Expr *const *at,
+                               const TileBuffer *t, const Expr **out)
+{
+    const TileBuffer *shape = &l->k->buffers.at[v->buffer];
+    const Expr *in[TILE_MAX_RANK], *number = lower_const(l, 0);
+    coordinates(l, v, at, in);
+    for (int d = 0; d < shape->rank; d++)
+        number = expr_add(l->x, expr_mul(l->x, number, shape->dim[d]), in[d]);
+    const Expr *rest = number;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        out[d] = d ? expr_bin(l->x, EX_MOD, rest, t->dim[d]) : rest;
+        rest = expr_bin(l->x, EX_DIV, rest, t->dim[d]);
+    }
+    return number;
+}
+
 // Slot first, then the buffer's own coordinates. What is constant goes into the instruction's
 // offset; the rest, base address included, is one register that the cache shares between accesses.
 static Address shared_address(Lower *l, const TileView *v, const Expr *const *at)
 {
     int id = lower_buffer(l, v->buffer);
     const ThreadBuffer *b = &l->tf->buffers.at[id];
-    const TileBuffer *t = &l->k->buffers.at[v->buffer];
+    const TileBuffer *t = &l->k->buffers.at[tile_memory(l->k, v->buffer)];
     Address a = {.ref = {.buffer = id}};
+    const Expr *number = NULL, *off, *rest;
     if (t->slots > 1)
         a.ref.coord[a.ref.ncoord++] = v->slot ? lower_subst(l, v->slot) : lower_const(l, 0);
-    coordinates(l, v, at, a.ref.coord + a.ref.ncoord);
+    if (l->k->buffers.at[v->buffer].alias)
+        number = other_shape(l, v, at, t, a.ref.coord + a.ref.ncoord);
+    else
+        coordinates(l, v, at, a.ref.coord + a.ref.ncoord);
     a.ref.ncoord += t->rank;
     if (t->kind == TB_LOCAL) a.ref.coord[a.ref.ncoord++] = lower_reg_expr(l, lower_tid(l));
-    const Expr *off = smem_offset_expr(l, b, a.ref.coord), *rest;
+    if (number) {
+        const Expr *slot = t->slots > 1 ? a.ref.coord[0] : lower_const(l, 0);
+        for (int d = 0; d < t->rank; d++) slot = expr_mul(l->x, slot, t->dim[d]);
+        number = expr_add(l->x, number, slot);
+        off = expr_mul(l->x, number, lower_const(l, dtype_bytes[t->type]));
+    } else {
+        off = smem_offset_expr(l, b, a.ref.coord);
+    }
     a.offset = lower_split(l, off, &rest);
     int base = lower_shared_base(l, id);
     if (!rest) {

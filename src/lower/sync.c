@@ -29,6 +29,7 @@ typedef struct {
 static void touch(Lower *l, Access *a, int buffer, u8 how, bool generic)
 {
     if (buffer < 0 || l->k->buffers.at[buffer].kind != TB_SHARED) return;
+    buffer = tile_memory(l->k, buffer);
     a->unfenced |= generic;
     if (l->event_buf[buffer]) return; // handed over by events, not by barriers
     a->buf[buffer] |= how;
@@ -328,7 +329,8 @@ void sync_after(Lower *l, const TileOp *op)
             l->sync.buf[i] |= BUF_PENDING;
     }
     if (tma_in && lower_store_runs_on(l, op)) l->sync.buf[op->src.buffer] |= BUF_STORING;
-    if (tma_in && op->future >= 0) l->future_dst[op->future] = op->dst.buffer;
+    if (tma_in && op->future >= 0)
+        l->future_dst[op->future] = tile_memory(l->k, op->dst.buffer);
     if (op->op == TOP_WAIT && l->future_dst[op->future] >= 0)
         l->sync.buf[l->future_dst[op->future]] |= BUF_READ; // as in wait_pending
     if (op->op == TOP_EVENT_WAIT && l->k->events.at[op->event].turns)
@@ -345,7 +347,10 @@ static void find_async(Lower *l, const TileBlock *b)
     for (int i = 0; i < b->n; i++) {
         const TileOp *op = b->at[i];
         bool tma = op->op == TOP_COPY && lower_carrier(l, op) == CARRY_TMA;
-        if (tma) l->async_buf[op->src.buffer] = l->async_buf[op->dst.buffer] = true;
+        if (tma) {
+            l->async_buf[tile_memory(l->k, op->src.buffer)] = true;
+            l->async_buf[tile_memory(l->k, op->dst.buffer)] = true;
+        }
         if (op->op == TOP_MMA) {
             if (op->a.frag < 0) l->async_buf[op->a.view.buffer] = true;
             l->async_buf[op->b.view.buffer] = true;
@@ -390,6 +395,10 @@ static bool steps_by_group(Lower *l, const Expr *e, const Expr *extent, OwnPart 
 static void note_part(Lower *l, OwnPart *parts, const TileView *v)
 {
     if (v->buffer < 0 || l->k->buffers.at[v->buffer].kind != TB_SHARED) return;
+    if (l->k->buffers.at[v->buffer].alias) {
+        parts[tile_memory(l->k, v->buffer)].shared = true;
+        return;
+    }
     OwnPart *p = &parts[v->buffer], found = {.dim = -1};
     bool own = steps_by_group(l, v->slot, lower_const(l, 1), &found);
     for (int d = 0; !own && d < l->k->buffers.at[v->buffer].rank; d++) {
@@ -402,13 +411,13 @@ static void note_part(Lower *l, OwnPart *parts, const TileView *v)
     *p = found;
 }
 
-static void note_elements(OwnPart *parts, const TExpr *e)
+static void note_elements(const TileKernel *k, OwnPart *parts, const TExpr *e)
 {
     if (!e) return;
-    if (e->kind == TX_ELEM) parts[e->view->buffer].shared = true;
-    note_elements(parts, e->a);
-    note_elements(parts, e->b);
-    note_elements(parts, e->c);
+    if (e->kind == TX_ELEM) parts[tile_memory(k, e->view->buffer)].shared = true;
+    note_elements(k, parts, e->a);
+    note_elements(k, parts, e->b);
+    note_elements(k, parts, e->c);
 }
 
 static void find_parts(Lower *l, OwnPart *parts, const TileBlock *b)
@@ -419,9 +428,10 @@ static void find_parts(Lower *l, OwnPart *parts, const TileBlock *b)
         if (op->op == TOP_COPY || op->op == TOP_MMA_STORE) note_part(l, parts, &op->dst);
         if (op->op == TOP_MMA && op->a.frag < 0) note_part(l, parts, &op->a.view);
         if (op->op == TOP_MMA) note_part(l, parts, &op->b.view);
-        if (op->op == TOP_STORE || op->op == TOP_ATOMIC) parts[op->elem.buffer].shared = true;
-        note_elements(parts, op->value);
-        note_elements(parts, op->cond);
+        if (op->op == TOP_STORE || op->op == TOP_ATOMIC)
+            parts[tile_memory(l->k, op->elem.buffer)].shared = true;
+        note_elements(l->k, parts, op->value);
+        note_elements(l->k, parts, op->cond);
         find_parts(l, parts, &op->body);
         find_parts(l, parts, &op->other);
     }

@@ -590,6 +590,23 @@ static void check_block(Checker *c, const TileBlock *b)
 
 // ---- declarations ------------------------------------------------------------------------------
 
+static i64 elements(const TileBuffer *b)
+{
+    i64 n = 1, d = 0;
+    for (int i = 0; i < b->rank; i++)
+        if (!expr_is_const(b->dim[i], &d) || __builtin_mul_overflow(n, d, &n)) return -1;
+    return n;
+}
+
+// Another shape of a buffer without swizzle that has memory of its own.
+static void check_alias(Checker *c, const TileBuffer *b, const TileBuffer *of)
+{
+    if (of->kind != TB_SHARED || of->alias || of->layout != SL_ROW || b->layout != SL_ROW ||
+        of->type != b->type || of->slots != b->slots || elements(b) < 1 ||
+        elements(b) != elements(of))
+        broken(c, "buffer '%s' is no other shape of '%s'", b->name, of->name);
+}
+
 // Shared extents are constants; a global buffer is a parameter of its rank.
 static void check_buffers(Checker *c)
 {
@@ -612,6 +629,7 @@ static void check_buffers(Checker *c)
             broken(c, "'%s' is local and swizzled", b->name);
         if (b->kind != TB_GLOBAL && (b->slots < 1 || b->layout >= SL_COUNT))
             broken(c, "shared buffer '%s' has %d slots", b->name, b->slots);
+        if (b->alias) check_alias(c, b, &k->buffers.at[b->alias - 1]);
         const Plan *p = c->fn->plan;
         if (b->kind == TB_GLOBAL &&
             (!p || b->param < 0 || b->param >= p->params.n ||

@@ -313,6 +313,7 @@ static void print_decls(Printer *p)
             buf_printf(p->out, " param %d", b->param);
         else
             buf_printf(p->out, " %s slots %d", smem_layout[b->layout].name, b->slots);
+        if (b->alias) buf_printf(p->out, " as %s", k->buffers.at[b->alias - 1].name);
         if (b->stride[0]) {
             buf_puts(p->out, " stride ");
             print_dims(p, b->stride, b->rank);

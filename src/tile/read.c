@@ -577,6 +577,12 @@ static void take_buffer(Reader *r, TileBufferKind kind)
         b.layout = take_layout(r);
         need_word(r, "slots");
         b.slots = take_small(r);
+        if (kind == TB_SHARED && try_word(r, "as")) {
+            const char *of = take_word(r, "a buffer");
+            for (int i = 0; of && i < r->k->buffers.n; i++)
+                if (r->k->buffers.at[i].name == of) b.alias = i + 1;
+            if (!b.alias) fail_word(r, "a buffer that is declared in front");
+        }
     }
     vec_push(r->m->arena, &r->k->buffers, b);
 }

@@ -17,6 +17,7 @@ int resolve_add_buffer(Resolve *r, TileBuffer b)
 static bool apart(Resolve *r, const TileView *a, const TileView *b)
 {
     if (a->slot != b->slot) return true;
+    if (a->buffer != b->buffer) return false; // shapes of one buffer
     for (int d = 0; d < r->k->buffers.at[a->buffer].rank; d++) {
         i64 lo, hi;
         expr_range(r->x, expr_sub(r->x, a->origin[d], expr_add(r->x, b->origin[d], b->extent[d])),
@@ -33,12 +34,12 @@ static bool apart(Resolve *r, const TileView *a, const TileView *b)
 void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 {
     if (v->buffer < 0 || v->buffer >= r->uses.n) return;
-    Symbol *s = r->uses.at[v->buffer].pending;
+    Symbol *s = r->uses.at[tile_memory(r->k, v->buffer)].pending;
     if (!s || s->waited || s->blamed || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view))
         return;
     resolve_error(r, loc, arena_printf(r->arena, "write `wait %s` first", s->name),
                   "'%s' is used while the copy '%s' into it is in flight",
-                  r->k->buffers.at[v->buffer].name, s->name);
+                  r->k->buffers.at[tile_memory(r->k, v->buffer)].name, s->name);
     s->blamed = true; // once is enough
 }
 
@@ -243,7 +244,7 @@ static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
         resolve_error(r, s->loc, "leave it out", "a swizzle, and neither side is in shared memory");
         return false;
     }
-    int id = shared->view.buffer;
+    int id = tile_memory(r->k, shared->view.buffer);
     TileBuffer *b = &r->k->buffers.at[id];
     BufferUse *use = &r->uses.at[id];
     bool fills = t->dst_shared && !t->src_shared && !t->local;
@@ -454,7 +455,7 @@ void resolve_copy(Resolve *r, const AstNode *s)
     if (!t.async) return;
     o->future = f->future = r->k->futures.n;
     vec_push(r->arena, &r->k->futures, resolve_plain(r, s->name));
-    if (!turns) r->uses.at[t.dst.view.buffer].pending = f;
+    if (!turns) r->uses.at[tile_memory(r->k, t.dst.view.buffer)].pending = f;
 }
 
 // ---- wait --------------------------------------------------------------------------------------

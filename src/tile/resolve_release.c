@@ -20,6 +20,7 @@ typedef struct {
 
 static bool *protection(const Release *c, int event, int buffer)
 {
+    buffer = tile_memory(c->r->k, buffer);
     return &c->protects[event * c->r->k->buffers.n + buffer];
 }
 

@@ -396,34 +396,54 @@ static bool contiguous(Resolve *r, const TileView *v, Contiguous *out)
 // The same array under another shape: [how many such tiles, the shape..], or only the shape.
 static int reshaped(Resolve *r, const TileView *v, const Value *shape, const Expr *tiles)
 {
-    TileBuffer b = r->k->buffers.at[v->buffer];
+    int memory = tile_memory(r->k, v->buffer);
+    TileBuffer b = r->k->buffers.at[memory];
+    const char *name = b.kind == TB_GLOBAL ? r->plan->params.at[b.param].name : b.name;
     b.rank = 0;
+    if (b.kind != TB_GLOBAL) b.alias = memory + 1;
     if (tiles) b.dim[b.rank++] = tiles;
     for (int i = 0; i < shape->n; i++) b.dim[b.rank++] = shape->item[i].index;
     for (int i = 0; i < r->k->buffers.n; i++) { // made before
         const TileBuffer *o = &r->k->buffers.at[i];
-        bool same = o->kind == TB_GLOBAL && o->param == b.param && o->rank == b.rank &&
-                    !o->stride[0];
+        bool same = o->kind == b.kind && o->rank == b.rank && !o->stride[0];
+        same &= b.alias ? tile_memory(r->k, i) == memory : o->param == b.param;
         for (int d = 0; same && d < b.rank; d++) same = o->dim[d] == b.dim[d];
         if (same) return i;
     }
     // The number keeps the names apart: a kernel takes over those of the host level.
-    b.name = intern_printf(r->m->names, "%s.as%d", r->plan->params.at[b.param].name,
-                           r->k->buffers.n);
+    b.name = intern_printf(r->m->names, "%s.as%d", name, r->k->buffers.n);
     return resolve_add_buffer(r, b);
 }
 
-// .span_as(n..): another shape of as many elements. Only arrays are stored in the order of their
-// elements whatever fills them; a tile in them must start at a multiple of its size.
+// Arrays are stored in the order of their elements whatever fills them, a tile in shared memory only
+// without a swizzle. A later copy with one is refused by the use noted here.
+static bool in_order(Resolve *r, const Value *v, Loc loc)
+{
+    const TileBuffer *b = &r->k->buffers.at[v->view.buffer];
+    if (b->kind == TB_GLOBAL) return true;
+    if (b->kind != TB_SHARED) {
+        resolve_unsupported(r, loc, "`.span_as` of a tile in local memory");
+        return false;
+    }
+    BufferUse *use = &r->uses.at[tile_memory(r->k, v->view.buffer)];
+    if (use->swizzle_loc.line) {
+        resolve_error(r, loc, "fill a buffer without `.swiz` for it",
+                      "`.span_as` needs elements in their order; the rows of '%s' are swizzled in "
+                      "line %u", b->name, use->swizzle_loc.line);
+        return false;
+    }
+    if (!use->plain_loc.line) use->plain_loc = loc;
+    return true;
+}
+
+// .span_as(n..): another shape of as many elements. A tile must start at a multiple of its size.
 static Value view_span_as(Resolve *r, const AstNode *e, Value v)
 {
     Value shape = {.kind = VAL_LIST, .shape = true};
     const Expr *count = expr_const(r->x, 1);
     Contiguous box;
-    if (r->k->buffers.at[v.view.buffer].kind != TB_GLOBAL) {
-        resolve_unsupported(r, e->loc, "`.span_as` of a tile that is not in global memory");
-        return value_none();
-    }
+    bool shared = r->k->buffers.at[v.view.buffer].kind == TB_SHARED;
+    if (!in_order(r, &v, e->loc)) return value_none();
     for (int i = 0; i < e->list.n; i++) {
         const Expr *n = resolve_index(r, e->list.at[i], "an extent");
         i64 c;
@@ -431,6 +451,12 @@ static Value view_span_as(Resolve *r, const AstNode *e, Value v)
         if (i + 1 >= TILE_MAX_RANK || (expr_is_const(n, &c) && c < 1)) {
             resolve_error(r, e->list.at[i]->loc, NULL, "a shape has 1 to %d extents of at least 1",
                           TILE_MAX_RANK - 1);
+            return value_none();
+        }
+        if (shared && !expr_is_const(n, &c)) {
+            resolve_error(r, e->list.at[i]->loc, NULL,
+                          "a tile in shared memory has constant extents, found %s",
+                          resolve_text(r, n));
             return value_none();
         }
         shape.item[shape.n++] = (ListItem){n, NULL};
@@ -464,6 +490,7 @@ static Value view_span_as(Resolve *r, const AstNode *e, Value v)
     }
     const Expr *tiles = whole ? NULL : expr_bin(r->x, EX_DIV, box.all, box.rows);
     Value out = view_of_buffer(r, reshaped(r, &v.view, &shape, tiles));
+    out.view.slot = v.view.slot;
     if (whole) return out;
     out.view.origin[0] = expr_bin(r->x, EX_DIV, box.begin, box.rows);
     out.view.extent[0] = expr_const(r->x, 1);

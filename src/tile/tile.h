@@ -37,6 +37,8 @@ typedef struct {
     int param;                     // TB_GLOBAL: index in plan->params
     int slots;                     // not TB_GLOBAL: elements of an array of buffers, 1: plain
     SmemLayout layout;             // TB_SHARED: by the copies that fill it (one swizzle per buffer)
+    int alias;                     // TB_SHARED: 1 + the buffer whose elements these are, in the same
+                                   // order under another shape; 0: memory of its own
     Loc loc;
 } TileBuffer;
 
@@ -164,6 +166,12 @@ typedef struct {
     TileBlock body;
     Loc loc;
 } TileKernel;
+
+// The buffer whose memory this is.
+static inline int tile_memory(const TileKernel *k, int buffer)
+{
+    return buffer >= 0 && k->buffers.at[buffer].alias ? k->buffers.at[buffer].alias - 1 : buffer;
+}
 
 typedef struct {
     const char *name;
