@@ -236,12 +236,19 @@ static void apply_var(Resolve *r, const AstNode *name, const char *var, i64 exte
     scope_add(r, name->name, name->loc, v);
 }
 
+// What each thread does with its own elements of a matrix may stand under any condition. The four
+// lanes of a row hold copies of a vector's element, which must stay equal.
+static bool lanes_agree(Resolve *r, const Value *v, const char *what, Loc loc)
+{
+    return r->k->frags.at[v->frag].rank == 2 || resolve_together(r, loc, what, LEVEL_WARP);
+}
+
 // apply {i, j} in x.span S: S for every element of x that the thread owns.
 void resolve_apply(Resolve *r, const AstNode *s)
 {
     Value v;
-    if (!need_group4(r, s->loc, "apply", LEVEL_WARP) ||
-        !need_frag(r, s->value, "what apply runs over", &v))
+    if (!need_group4(r, s->loc, "apply", LEVEL_THREAD) ||
+        !need_frag(r, s->value, "what apply runs over", &v) || !lanes_agree(r, &v, "apply", s->loc))
         return;
     const TileFrag *f = &r->k->frags.at[v.frag];
     if (r->in_apply) {
@@ -392,7 +399,7 @@ void resolve_reduce(Resolve *r, const AstNode *s)
 void resolve_frag_copy(Resolve *r, const AstNode *s)
 {
     Value dst, src;
-    if (!need_group4(r, s->loc, "copy", LEVEL_WARP)) return;
+    if (!need_group4(r, s->loc, "copy", LEVEL_THREAD)) return;
     if (s->list.n != 2) {
         resolve_error(r, s->loc, NULL, "copy takes 2 arguments, found %d", s->list.n);
         return;
@@ -400,6 +407,7 @@ void resolve_frag_copy(Resolve *r, const AstNode *s)
     if (!need_frag(r, s->list.at[0], "the destination of copy", &dst) ||
         !need_frag(r, s->list.at[1], "the source of copy", &src))
         return;
+    if (!lanes_agree(r, &dst, "copy", s->loc)) return;
     const TileFrag *d = &r->k->frags.at[dst.frag], *f = &r->k->frags.at[src.frag];
     bool known = d->dim[0] && f->dim[0];
     if (r->in_apply || d->rank != f->rank || d->type != f->type ||
