@@ -814,6 +814,21 @@ void resolve_result_return(Resolve *r, const AstNode *s)
     }
 }
 
+// auto f(..): the type of the array that the last statement returns, NULL if it is none.
+static const AstNode *returned_type(const AstNode *fn)
+{
+    const AstNode *body = fn->body, *t = fn->type;
+    const AstNode *last = body && body->list.n ? body->list.at[body->list.n - 1] : NULL;
+    if (!t || !t->name || strcmp(t->name, "auto") != 0 || !last || last->kind != AST_RETURN ||
+        !last->value || last->value->kind != AST_NAME)
+        return NULL;
+    for (int i = 0; i < body->list.n; i++) {
+        const AstNode *s = body->list.at[i];
+        if (s->kind == AST_BUFFER_DECL && s->name == last->value->name) return s->type;
+    }
+    return NULL;
+}
+
 // One walk over a function; its result goes to r->m.
 static void walk(Resolve *r, const AstNode *fn)
 {
@@ -832,7 +847,7 @@ static void walk(Resolve *r, const AstNode *fn)
     r->first_set = map_new(r->arena);
     r->made_of = map_new(r->arena);
     r->const_params = map_new(r->arena);
-    r->returns = fn->type && fn->type->flags & AST_F_SPANNED ? fn->type : NULL;
+    r->returns = fn->type && fn->type->flags & AST_F_SPANNED ? fn->type : returned_type(fn);
     if (fn->type && !r->returns && fn->type->dtype >= 0)
         resolve_unsupported(r, fn->type->loc, "functions that return a scalar");
     know_device(r);

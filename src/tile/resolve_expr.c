@@ -620,10 +620,7 @@ static Value resolve_call(Resolve *r, const AstNode *e)
         if (!strcmp(e->name, "select")) return resolve_select(r, e);
         return math_call(r, e);
     }
-    if (e->flags & AST_F_INTRINSIC) {
-        resolve_unsupported(r, e->loc, "the intrinsic '%s'", e->name);
-        return value_none();
-    }
+    if (e->flags & AST_F_INTRINSIC) return resolve_call_helper(r, e, true); // `call` left out
     Symbol *s = scope_find(r, e->name);
     if (!s && r->helper) {
         const char *builtin = resolve_c_builtin(r, e->name);
@@ -663,14 +660,32 @@ static Value resolve_bitcast(Resolve *r, const AstNode *e)
     return value_texpr(x);
 }
 
+// __to<"float">(x): the type of the language that C's is, -1: there is none.
+static i32 c_dtype(const char *text)
+{
+    static const struct {
+        const char *name;
+        DType type;
+    } types[] = {{"float", DT_F32},        {"int", DT_S32},           {"unsigned", DT_U32},
+                 {"unsigned int", DT_U32}, {"long long", DT_S64},     {"unsigned long long", DT_U64},
+                 {"short", DT_S16},        {"unsigned short", DT_U16}, {"signed char", DT_S8},
+                 {"unsigned char", DT_U8}, {"__half", DT_F16},        {"half", DT_F16},
+                 {"int32_t", DT_S32},      {"uint32_t", DT_U32},      {"int64_t", DT_S64},
+                 {"uint64_t", DT_U64},     {"__nv_bfloat16", DT_BF16}};
+    for (int i = 0; text && i < COUNT(types); i++)
+        if (strcmp(text, types[i].name) == 0) return types[i].type;
+    return -1;
+}
+
 static Value resolve_to(Resolve *r, const AstNode *e)
 {
     Value v = resolve_expr(r, e->value);
-    if (!e->type) {
-        resolve_unsupported(r, e->loc, "`__to` a C type");
+    i32 to = e->type ? call_dtype(r, e->type) : c_dtype(e->text);
+    if (to < 0 && !e->type) {
+        resolve_error(r, e->loc, "name a type of the language: `__to<f32>(x)`",
+                      "the C type \"%s\" is none that a value can have", e->text ? e->text : "");
         return value_none();
     }
-    i32 to = call_dtype(r, e->type);
     if (to < 0) {
         resolve_unsupported(r, e->loc, "conversion to '%s'", e->type->name);
         return value_none();

@@ -308,6 +308,40 @@ bool resolve_role_branch(Resolve *r, const AstNode *s, const Expr *cond)
     return true;
 }
 
+static int runs_of(const bool *holds, int threads)
+{
+    int n = 0;
+    for (int tid = 0; tid < threads; tid++) n += holds[tid] && !(tid && holds[tid - 1]);
+    return n;
+}
+
+// A condition on values of the run, or that holds for many separate groups of threads, is a branch:
+// who is inside is not known, so nothing there may be done together.
+static bool is_branch(Resolve *r, const Expr *cond)
+{
+    bool holds[RESOLVE_MAX_THREADS] = {0};
+    i64 value;
+    if (!cond || !only_parallel(r, cond)) return true;
+    for (int tid = 0; tid < block_threads(r); tid++) {
+        OneThread t = {r, tid};
+        if (expr_eval(cond, thread_value, &t, &value)) return false; // find_threads says why
+        holds[tid] = value != 0;
+    }
+    return runs_of(holds, block_threads(r)) > ROLE_MAX_RUNS;
+}
+
+static void branch_body(Resolve *r, const AstNode *s)
+{
+    AstNode *branch = ARENA_NEW(r->arena, AstNode);
+    *branch = *s;
+    branch->kind = AST_IF;
+    branch->flags = 0;
+    bool tail = r->tail;
+    if (!(s->flags & AST_F_ASYNC) && !r->roles) r->tail = false; // a barrier follows
+    resolve_branch_then(r, branch, NULL, 0, false);
+    r->tail = tail;
+}
+
 // inthreads[.async] (condition) S: without .async all threads of the block meet behind it.
 void resolve_inthreads(Resolve *r, const AstNode *s)
 {
@@ -325,12 +359,25 @@ void resolve_inthreads(Resolve *r, const AstNode *s)
     }
     const Expr *cond;
     bool holds[RESOLVE_MAX_THREADS] = {0};
-    if (!resolve_condition(r, s->cond, &cond) || !check_divergent(r, s->cond) ||
-        !find_threads(r, s, cond, holds)) {
+    int errors = diag_errors(r->diag);
+    TileBlock made = {0}, *at = r->at; // by the condition, which a branch evaluates for itself
+    r->at = &made;
+    bool fits = resolve_condition(r, s->cond, &cond) && check_divergent(r, s->cond);
+    r->at = at;
+    if (!fits) {
         r->unseen = true;
         return;
     }
-    role_bodies(r, s, holds);
+    if (is_branch(r, cond)) {
+        branch_body(r, s);
+        r->unseen |= diag_errors(r->diag) != errors;
+    } else if (find_threads(r, s, cond, holds)) {
+        for (int i = 0; i < made.n; i++) vec_push(r->arena, r->at, made.at[i]);
+        role_bodies(r, s, holds);
+    } else {
+        r->unseen = true;
+        return;
+    }
     if (!async && !r->roles &&
         resolve_together(r, s->loc, "the barrier behind inthreads", LEVEL_BLOCK))
         resolve_emit(r, TOP_BARRIER, s->loc)->level = LEVEL_BLOCK;

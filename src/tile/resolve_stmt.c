@@ -143,8 +143,10 @@ static void mutable_decl(Resolve *r, const AstNode *s, Value v, bool typed, DTyp
 static void scalar_decl(Resolve *r, const AstNode *s)
 {
     if (s->type && s->type->name && !strcmp(s->type->name, "stream")) {
-        resolve_unsupported(r, s->type->loc, "local streams");
-        scope_add(r, s->name, s->loc, value_none());
+        if (r->at || s->value)
+            resolve_error(r, s->loc, "`stream st;` in front of the kernels",
+                          "a stream is declared on the host level, without a value");
+        scope_add(r, s->name, s->loc, (Value){.kind = VAL_OTHER, .what = "a stream"});
         return;
     }
     if (r->call && (s->list.n || s->flags & AST_F_POINTER)) {
