@@ -99,8 +99,10 @@ static bool push_kept(Resolve *r, Strided *s, const Value *v, int d, const Expr 
     }
     s->leaves |= c == 0;
     s->last = expr_add(r->x, s->last, expr_mul(r->x, reach, by));
+    // Known at launch, the number of elements inside is the extent that a tensor map has.
+    const Expr *dim = resolve_host_only(r, limit) ? limit : n;
     return push_place(r, s, &b, d, origin, v->view.limit[d], loc) &&
-           push(r, s, n, by, zero, n, limit, true, loc);
+           push(r, s, dim, by, zero, n, limit, true, loc);
 }
 
 // Where a step leaves its dimension, the last element must be one of the array: by the compiler

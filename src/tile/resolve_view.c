@@ -241,7 +241,9 @@ static bool check_tile(Resolve *r, const TileView *v, const Expr *start, const E
 static void narrow(Resolve *r, TileView *v, int d, const Expr *start, const Expr *extent)
 {
     const Expr *end = expr_add(r->x, v->origin[d], v->extent[d]);
-    v->limit[d] = expr_bin(r->x, EX_MIN, v->limit[d], end);
+    const Expr *limit = v->limit[d];
+    bool known = limit->op == EX_MIN && (limit->a == end || limit->b == end);
+    if (!known) v->limit[d] = expr_bin(r->x, EX_MIN, limit, end);
     v->origin[d] = expr_add(r->x, v->origin[d], start);
     v->extent[d] = extent;
 }
