@@ -926,12 +926,43 @@ void resolve_branch_then(Resolve *r, const AstNode *s, const AstNode *const *res
 
 // ---- the rest ----------------------------------------------------------------------------------
 
-// assert(c, text): now, or by the launch plan when it depends on sizes.
+static AstNode *made_node(Resolve *r, AstKind kind, Loc loc)
+{
+    AstNode *n = ARENA_NEW(r->arena, AstNode);
+    n->kind = kind;
+    n->loc = loc;
+    return n;
+}
+
+// By each thread that comes here: `if (!(c)) println(text)`. The thread goes on, since a trap would
+// make the assembler serialise products.
+static void device_assertion(Resolve *r, const AstNode *s, const char *text)
+{
+    AstNode *branch = made_node(r, AST_IF, s->loc), *print = made_node(r, AST_PRINT, s->loc);
+    AstNode *no = made_node(r, AST_UNARY, s->cond->loc), *what = made_node(r, AST_STRING, s->loc);
+    AstNode **list = ARENA_NEW(r->arena, AstNode *);
+    no->op = AST_OP_NOT;
+    no->value = s->cond;
+    what->text = arena_printf(r->arena, "assertion of line %u fails: %s", s->loc.line, text);
+    what->text_n = strlen(what->text);
+    list[0] = what;
+    print->list = (AstList){list, 1};
+    print->flags = AST_F_NEWLINE;
+    branch->cond = no;
+    branch->body = print;
+    resolve_branch_then(r, branch, NULL, 0, false);
+}
+
+// assert(c, text): now, by the launch plan when it depends on sizes, else by the threads.
 static void assertion(Resolve *r, const AstNode *s)
 {
     const Expr *index;
     i64 n;
-    if (!resolve_condition(r, s->cond, &index)) return;
+    TileBlock unused = {0}, *at = r->at;
+    if (at) r->at = &unused; // the threads evaluate it where they check it
+    bool fits = resolve_condition(r, s->cond, &index);
+    r->at = at;
+    if (!fits) return;
     const char *text = s->text ? arena_strndup(r->arena, s->text, s->text_n)
                                : "the assertion holds";
     if (index && expr_is_const(index, &n)) {
@@ -939,7 +970,10 @@ static void assertion(Resolve *r, const AstNode *s)
         return;
     }
     if (!index || !resolve_host_only(r, index)) {
-        resolve_unsupported(r, s->loc, "assert on values of the device");
+        if (at)
+            device_assertion(r, s, text);
+        else
+            resolve_error(r, s->loc, NULL, "outside `parallel` an assertion is about sizes");
         return;
     }
     PlanCheck c = {index, text, s->loc};
