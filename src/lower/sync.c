@@ -218,7 +218,8 @@ void sync_barrier(Lower *l)
 
 static void wait_pending(Lower *l, int buffer)
 {
-    if (!l->dry) lower_wait_mbar(l, l->pending_mbar[buffer], l->pending_phase[buffer]);
+    if (!l->dry && !l->failed) // a load that was refused has no barrier
+        lower_wait_mbar(l, l->pending_mbar[buffer], l->pending_phase[buffer]);
     // Like a read: the next load must not begin before all threads have seen this one end, or its
     // barrier could run two phases ahead of one of them.
     l->sync.buf[buffer] = (u8)((l->sync.buf[buffer] & ~BUF_PENDING) | BUF_READ);
