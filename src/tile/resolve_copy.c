@@ -30,16 +30,31 @@ static bool apart(Resolve *r, const TileView *a, const TileView *b)
     return false;
 }
 
+// A name that turns, used in the block that starts its copy and before a wait for it. Elsewhere it is
+// known to the machine only.
+static Symbol *turning_pending(const Resolve *r, const TileView *v)
+{
+    for (int i = 0; i < r->symbols.n && v->slot; i++) {
+        Symbol *s = r->symbols.at[i];
+        bool starts = s->turns && s->async && !s->waited && s->block == r->at;
+        if (starts && s->value.kind == VAL_VIEW && s->value.view.buffer == v->buffer &&
+            s->value.view.slot == v->slot)
+            return s;
+    }
+    return NULL;
+}
+
 // Reads and writes of a place that an asynchronous copy may still be writing.
 void resolve_pending(Resolve *r, const TileView *v, Loc loc)
 {
     if (v->buffer < 0 || v->buffer >= r->uses.n) return;
-    Symbol *s = r->uses.at[tile_memory(r->k, v->buffer)].pending;
+    Symbol *s = r->uses.at[tile_memory(r->k, v->buffer)].pending, *turns = turning_pending(r, v);
+    if (turns) s = turns;
     if (!s || s->waited || s->blamed || s->value.kind != VAL_VIEW || apart(r, v, &s->value.view))
         return;
     resolve_error(r, loc, arena_printf(r->arena, "write `wait %s` first", s->name),
                   "'%s' is used while the copy '%s' into it is in flight",
-                  r->k->buffers.at[tile_memory(r->k, v->buffer)].name, s->name);
+                  turns ? s->name : r->k->buffers.at[tile_memory(r->k, v->buffer)].name, s->name);
     s->blamed = true; // once is enough
 }
 
@@ -491,9 +506,11 @@ static void wait_one(Resolve *r, const AstNode *ref)
     if (event >= 0) {
         if (resolve_turn_here(r, s, ref->loc) && resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK))
             resolve_turn_wait(r, s, event, ref->loc);
+        s->waited = true;
         return;
     }
     if (s->turns) { // which copy it is, the machine knows
+        s->waited = true;
         if (resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK))
             resolve_emit(r, TOP_WAIT, ref->loc)->future = s->future;
         return;

@@ -244,7 +244,11 @@ void resolve_turn(Resolve *r, const AstNode *s)
         i64 lo, hi;
         if (expr_range(r->x, v.index, &lo, &hi)) expr_set_range(r->x, slot[i]->name, lo, hi);
     }
+    Symbol was = *f[0]; // what is in flight turns too
     for (int i = 0; i < n; i++) {
+        const Symbol *next = i + 1 < n ? f[i + 1] : &was;
+        f[i]->waited = next->waited;
+        f[i]->block = next->block;
         const char *name = f[i]->value.view.slot->name;
         for (int k = 0; k < r->k->scalars.n; k++) {
             if (r->k->scalars.at[k].name != name) continue;
