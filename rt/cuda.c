@@ -135,8 +135,8 @@ static const u8 tmap_swizzle[SL_COUNT] = {
 };
 
 // The limits were checked by name before (target/tma.h): the driver says only "invalid value". L2
-// promotion made no difference in measurements, so 256 bytes where none was asked for; out-of-bounds
-// elements are zero.
+// promotion made no difference in measurements: 256 bytes where none was asked for. Elements out of
+// bounds are zero.
 static baton_status encode_tmap(const CudaDevice *d, const TensorMap *m, const char *kernel,
                                 int arg, CuTensorMap *out, RtError *e)
 {

@@ -14,7 +14,7 @@ typedef struct {
     u64 stride[TMA_MAX_RANK]; // bytes; stride[0] is the element size; others multiples of 16
     u32 box[TMA_MAX_RANK];   // extents of the box, elements, 1..256 each
     SmemLayout swizzle;      // SL_ROW: none
-    int promote;             // bytes that the L2 cache fetches at least, 0: left to the driver's caller
+    int promote;             // bytes that the L2 cache fetches at least, 0: not said
 } TensorMap;
 
 // NULL when the driver will accept the map, else the rule that it breaks, one sentence ("the stride

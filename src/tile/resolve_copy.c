@@ -504,7 +504,8 @@ static void wait_one(Resolve *r, const AstNode *ref)
                                                  : r->uses.at[s->value.view.buffer].decl)
                          : -1;
     if (event >= 0) {
-        if (resolve_turn_here(r, s, ref->loc) && resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK))
+        if (resolve_turn_here(r, s, ref->loc) &&
+            resolve_together(r, ref->loc, "a wait", LEVEL_BLOCK))
             resolve_turn_wait(r, s, event, ref->loc);
         s->waited = true;
         return;

@@ -143,7 +143,7 @@ struct TileOp {
     TileOperand a, b;
     u8 engine, hint;
     SmemLayout swizzle;            // copy to shared, as written
-    int promote;                   // copy by the TMA unit: bytes that L2 fetches at least, 0: not given
+    int promote;                   // tma: bytes that the L2 cache fetches at least, 0: not said
     i64 imm;
     const char *text;              // print: %lld, %llu and %g stand for its values
     TileBlock body, other;
