@@ -139,7 +139,8 @@ class Tiers:
 
     def cell(self, tier, k, wrong):
         """The cell; differences between claim and result are added to `wrong`."""
-        if not self.exists[tier]:
+        if not self.exists[tier] or \
+                (tier == "explore" and k.thread and not (self.tools / "verify_tool").exists()):
             return NOT_BUILT
         claimed = tier in k.claims
         if not claimed and tier not in ("build", "emulator"):
