@@ -11,6 +11,7 @@ static const char usage[] =
     "\n"
     "  baton run FILE.co [NAME=VALUE ...]   compile, run, compare with the reference\n"
     "  baton build FILE.co [-o OUT.ptx]     compile to PTX, or print an inner form\n"
+    "  baton audit FILE.co | CUBIN          look for slot races in the machine code\n"
     "  baton run --help, build --help       the options of each\n"
     "  baton --version\n"
     "\n"
@@ -23,7 +24,7 @@ typedef struct {
     int (*run)(int argc, char **argv);
 } Command;
 
-static const Command commands[] = {{"build", cli_build}, {"run", cli_run}};
+static const Command commands[] = {{"build", cli_build}, {"run", cli_run}, {"audit", cli_audit}};
 
 // A word that is no command: perhaps a slip of the pen, perhaps a file given without a command.
 static int unknown_command(const char *word)

@@ -59,5 +59,7 @@ void cli_flush(const Diag *d);
 
 int cli_build(int argc, char **argv); // words after "build"
 int cli_run(int argc, char **argv);   // words after "run"
+int cli_explore(int argc, char **argv); // words after "explore"
+int cli_audit(int argc, char **argv); // words after "audit"
 
 #endif

@@ -2,14 +2,13 @@
 // barriers of each kernel, and how many CTAs an SM holds at once.
 //
 // Input: the PTX. Output: one line a kernel, or one that says why there is none. The figures are
-// read off the report of `ptxas -v`; the program runs as a child with the PTX in a scratch file.
+// read off the report of `ptxas -v`.
 #include "explain.h"
+#include "ptxas.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 // An SM of Hopper. Registers are given to a warp in units of 256, and each quarter of the SM has
 // its own file.
@@ -17,19 +16,6 @@ enum {
     SM_QUARTERS = 4, QUARTER_REGISTERS = SM_REGISTERS / SM_QUARTERS, REGISTER_UNIT = 256,
     SM_THREADS = 2048
 };
-
-static bool on_path(const char *program)
-{
-    const char *path = getenv("PATH");
-    char file[4096];
-    while (path && *path) {
-        size_t n = strcspn(path, ":");
-        int wrote = snprintf(file, sizeof file, "%.*s/%s", (int)n, path, program);
-        if (n && wrote > 0 && (size_t)wrote < sizeof file && access(file, X_OK) == 0) return true;
-        path += n + (path[n] == ':');
-    }
-    return false;
-}
 
 static int least(int a, int b) { return a < b ? a : b; }
 
@@ -86,51 +72,18 @@ static void print_kernel(const ThreadFn *fn, const char *report, Buf *out)
                ctas * fn->threads / 32, why);
 }
 
-// Runs ptxas on the file and collects what it prints. False when it could not be run.
-static bool run_ptxas(const char *file, Buf *report, int *status)
-{
-    int pipes[2];
-    if (pipe(pipes) != 0) return false;
-    pid_t child = fork();
-    if (child == 0) {
-        dup2(pipes[1], 1);
-        dup2(pipes[1], 2);
-        close(pipes[0]);
-        close(pipes[1]);
-        execlp("ptxas", "ptxas", "-arch=sm_90a", "-v", "-o", "/dev/null", file, (char *)NULL);
-        _exit(127);
-    }
-    close(pipes[1]);
-    char part[4096];
-    ssize_t n;
-    while (child > 0 && (n = read(pipes[0], part, sizeof part)) > 0)
-        buf_write(report, part, (size_t)n);
-    close(pipes[0]);
-    return child > 0 && waitpid(child, status, 0) == child;
-}
-
 void explain_assemble(Arena *a, const ThreadModule *m, const char *ptx, size_t n, Buf *out)
 {
     buf_puts(out, "\nassembler\n");
-    if (!on_path("ptxas")) {
+    if (!ptxas_is_here()) {
         buf_puts(out, "  ptxas is not on PATH: "
                       "registers, spills and occupancy are not known here\n");
         return;
     }
-    const char *folder = getenv("TMPDIR");
-    char *file = arena_printf(a, "%s/baton-XXXXXX", folder && *folder ? folder : "/tmp");
-    int fd = mkstemp(file), status = 0;
-    if (fd < 0) {
-        buf_printf(out, "  no scratch file %s could be made for ptxas\n", file);
-        return;
-    }
     Buf report = {0};
-    close(fd);
-    bool ran = !file_write(file, ptx, n) && run_ptxas(file, &report, &status);
-    unlink(file);
-    if (!ran || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || !report.n)
-        buf_printf(out, "  ptxas failed: %.*s\n", (int)strcspn(report.n ? report.s : "", "\n"),
-                   report.n ? report.s : "no output");
+    const char *why = ptxas_run(a, ptx, n, NULL, &report);
+    if (why)
+        buf_printf(out, "  %s\n", why);
     else
         for (int i = 0; i < m->fns.n; i++) print_kernel(m->fns.at[i], report.s, out);
     buf_free(&report);

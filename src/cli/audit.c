@@ -1,0 +1,244 @@
+// audit.c - `baton audit`: what the assembler made of a kernel, checked once more. A .co file is
+// compiled and assembled first (with ptxas from PATH); an assembled file is read as it is.
+//
+// Exit status: 0 clean, 1 a finding, 2 the command line or the input is not right.
+#include "../verify/audit.h"
+#include "../verify/sass.h"
+#include "compile.h"
+#include "ptxas.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Order of the table below: cli_next answers with the index of the row.
+enum { OPT_ENTRY, OPT_DEFINE, OPT_LIST, OPT_HELP, OPT_H };
+
+static const CliOption options[] = {
+    {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
+    {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
+    {"--list", NULL, "print each instruction as the audit reads it: offset, operation, scoreboards\n"
+                     "waited for and set"},
+    {"--help", NULL, "print this"},
+    {"-h", NULL, "print this"},
+};
+
+typedef struct {
+    CliSource source; // its path may be one of an assembled file, or of PTX
+    bool list, help;
+    Arena *arena;
+    Diag *diag;
+} AuditJob;
+
+static void print_help(void)
+{
+    Buf b = {0};
+    buf_puts(&b, "baton audit FILE [options] - looks for slot races in the machine code\n\n"
+                 "FILE is a .co file, which is compiled and assembled by ptxas from PATH, or an\n"
+                 "assembled file (cubin), or PTX (.ptx).\n\n");
+    cli_print_options(options, COUNT(options), &b);
+    buf_puts(&b, "\nExit status: 0 clean, 1 a finding, 2 bad usage or input, 3 no memory.\n");
+    fputs(b.s, stdout);
+    buf_free(&b);
+}
+
+// Reads all words even after an error, so that one run tells every mistake.
+static bool read_words(AuditJob *j, int argc, char **argv)
+{
+    CliArgs args = {argc, argv, 0, false, options, COUNT(options), "audit", j->arena, j->diag};
+    const char *value;
+    for (;;) {
+        switch (cli_next(&args, &value)) {
+        case CLI_END: return diag_errors(j->diag) == 0;
+        // Reported; the other words are still read.
+        case CLI_BAD: break;
+        case CLI_POSITIONAL:
+            if (j->source.path)
+                diag_error(j->diag, (Loc){0}, NULL, "baton audit takes one file, found `%s` after %s",
+                           value, j->source.path);
+            else
+                j->source.path = value;
+            break;
+        case OPT_ENTRY: j->source.entry = value; break;
+        case OPT_DEFINE: cli_define(&j->source, value, j->arena, j->diag); break;
+        case OPT_LIST: j->list = true; break;
+        case OPT_HELP:
+        case OPT_H: j->help = true; break;
+        default: BUG("option without a case");
+        }
+    }
+}
+
+static bool ends_in(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+// ---- from source to machine code ---------------------------------------------------------------
+
+// "    // FILE:LINE", as the PTX has it in front of what a line of the source became. Gives the
+// length of the file's name, 0 for any other line.
+static size_t source_comment(const char *line, size_t n, const char **name, const char **number)
+{
+    const char *at = line, *end = line + n;
+    while (at < end && *at == ' ') at++;
+    if (at == line || end - at < 6 || memcmp(at, "// ", 3) != 0) return 0;
+    at += 3;
+    const char *digits = end;
+    while (digits > at && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+    if (digits == end || digits - at < 2 || digits[-1] != ':') return 0;
+    *name = at;
+    *number = digits;
+    for (const char *p = at; p < digits; p++)
+        if (*p == ' ' || *p == '"' || *p == '\\') return 0;
+    return (size_t)(digits - 1 - at);
+}
+
+// The same PTX with line directives in place of those comments: the assembler then writes down
+// which line each instruction came from, and the instructions stay what they were.
+static void with_lines(Arena *a, const Buf *ptx, Buf *out)
+{
+    VEC(const char *) files = {0};
+    const char *end = ptx->s + ptx->n;
+    for (const char *line = ptx->s; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line)), *name, *number;
+        size_t n = (size_t)((stop ? stop : end) - line);
+        size_t length = source_comment(line, n, &name, &number);
+        int file = 0;
+        while (length && file < files.n && (strncmp(files.at[file], name, length) != 0 ||
+                                            files.at[file][length])) file++;
+        if (length && file == files.n) vec_push(a, &files, arena_strndup(a, name, length));
+        if (length)
+            buf_printf(out, ".loc %d %.*s 0\n", file + 1, (int)(line + n - number), number);
+        else
+            buf_printf(out, "%.*s\n", (int)n, line);
+        line += n + (stop != NULL);
+    }
+    for (int i = 0; i < files.n; i++) buf_printf(out, ".file %d \"%s\"\n", i + 1, files.at[i]);
+}
+
+static bool assemble(AuditJob *j, const Buf *ptx, Buf *cubin)
+{
+    if (!ptxas_is_here()) {
+        diag_error(j->diag, (Loc){0},
+                   "it comes with the CUDA toolkit; a file that is assembled already needs none",
+                   "the machine code of %s needs an assembler, and ptxas is not on PATH",
+                   j->source.path);
+        return false;
+    }
+    Buf report = {0};
+    const char *why = ptxas_run(j->arena, ptx->s ? ptx->s : "", ptx->n, cubin, &report);
+    if (why) diag_error(j->diag, (Loc){0}, NULL, "%s: %s", j->source.path, why);
+    buf_free(&report);
+    return !why;
+}
+
+// `ptx` gets the text that was assembled.
+static bool compile(AuditJob *j, Buf *ptx, Buf *cubin)
+{
+    Compilation c = {.until = FORM_PTX, .arena = j->arena, .diag = j->diag};
+    bool ok = cli_read_source(&j->source, &c) && pass_compile(&c);
+    if (ok) with_lines(j->arena, &c.ptx, ptx);
+    buf_free(&c.ptx);
+    buf_free(&c.cuda);
+    return ok && assemble(j, ptx, cubin);
+}
+
+static bool read_file(AuditJob *j, Buf *out)
+{
+    const char *why = file_read(j->source.path, out, CUBIN_MAX);
+    if (why) diag_error(j->diag, (Loc){0}, NULL, "cannot read %s: %s", j->source.path, why);
+    return !why;
+}
+
+// ---- the report --------------------------------------------------------------------------------
+
+static void print_mask(unsigned mask, Buf *out)
+{
+    for (int i = 0; i < SASS_SCOREBOARDS; i++)
+        if (mask >> i & 1) buf_printf(out, " %d", i);
+}
+
+// One line an instruction.
+static void print_list(const CubinText *t, Buf *out)
+{
+    buf_printf(out, "%s:\n", t->name);
+    for (u64 at = 0; at < t->bytes; at += CUBIN_INSTRUCTION) {
+        SassInst s = sass_decode(t->code + at, at);
+        const CubinLine *line = cubin_line(t, at);
+        buf_printf(out, "  %04llx  %03x  ", (unsigned long long)at, s.operation);
+        sass_print(&s, out);
+        if (s.target) buf_printf(out, " to %04llx", (unsigned long long)s.target);
+        if (s.wait) buf_puts(out, "  waits for");
+        print_mask(s.wait, out);
+        if (s.set < SASS_SCOREBOARDS) buf_printf(out, "  sets %d", s.set);
+        if (s.set_read < SASS_SCOREBOARDS) buf_printf(out, "  sets when read %d", s.set_read);
+        if (line && line->line) buf_printf(out, "  (%.200s:%u)", line->file, line->line);
+        buf_putc(out, '\n');
+    }
+}
+
+static int report(AuditJob *j, const Buf *code, const AuditOptions *how)
+{
+    Cubin cubin = {0};
+    const char *why = cubin_read(j->arena, (const u8 *)(code->s ? code->s : ""), code->n, &cubin);
+    if (why) {
+        diag_error(j->diag, (Loc){0}, NULL, "cannot audit %s: %s", j->source.path, why);
+        return EXIT_INPUT;
+    }
+    int found = 0;
+    for (int i = 0; i < cubin.texts.n; i++) {
+        Buf text = {0};
+        AuditKernel k;
+        if (j->list) print_list(&cubin.texts.at[i], &text);
+        audit_text(j->arena, &cubin.texts.at[i], how, &k);
+        audit_print(&k, &text);
+        found += audit_findings(&k);
+        fwrite(text.s, 1, text.n, stdout);
+        buf_free(&text);
+    }
+    printf("%s: %s\n", j->source.path, found ? "NOT CLEAN" : "clean");
+    return found ? EXIT_WRONG : EXIT_RIGHT;
+}
+
+static int audit(AuditJob *j)
+{
+    Buf ptx = {0}, code = {0};
+    AuditOptions how = {0};
+    bool ok;
+    if (ends_in(j->source.path, ".co")) {
+        ok = compile(j, &ptx, &code);
+        how.closed = true;
+    } else if (ends_in(j->source.path, ".ptx")) {
+        ok = read_file(j, &ptx) && assemble(j, &ptx, &code);
+    } else {
+        ok = read_file(j, &code);
+    }
+    if (ptx.n) how.ptx = ptx.s;
+    int status = ok ? report(j, &code, &how) : EXIT_INPUT;
+    buf_free(&ptx);
+    buf_free(&code);
+    return status;
+}
+
+// One arena for the whole command, at most 1 GB: an input that needs more is hostile.
+int cli_audit(int argc, char **argv)
+{
+    Arena *a = arena_new((size_t)1 << 30);
+    AuditJob job = {.arena = a, .diag = diag_new(a)};
+    int status = EXIT_INPUT;
+    bool read = read_words(&job, argc, argv);
+    if (job.help) {
+        print_help();
+        arena_free(a);
+        return EXIT_RIGHT;
+    }
+    if (read && !job.source.path)
+        diag_error(job.diag, (Loc){0}, "for example: baton audit kernels/attention/v4.co",
+                   "baton audit needs a .co file or an assembled one");
+    else if (read)
+        status = audit(&job);
+    cli_flush(job.diag);
+    arena_free(a);
+    return status;
+}
