@@ -197,6 +197,7 @@ int lower_frag_row(Lower *l);  // row of the lane's first element in a 64-row fr
 int lower_frag_col(Lower *l);  // 2 * (lane % 4)
 int lower_elect(Lower *l);     // predicate: first thread of the role
 int lower_pred_const(Lower *l, bool value);
+int lower_thread_registers(const Lower *l); // what a thread has here, after setmaxnreg
 // Emission goes to the prologue between these two.
 typedef struct {
     ThreadBlock *at;

@@ -775,6 +775,18 @@ static void register_budget(Lower *l)
     if (l->moves_registers && !l->tf->maxnreg) l->tf->maxnreg = MIN(each, 255) / 8 * 8;
 }
 
+// The last share that holds for all threads of the role; without one, an equal part of the block's.
+int lower_thread_registers(const Lower *l)
+{
+    int count = 65536 / (l->tf->threads * MAX(l->tf->min_ctas, 1));
+    if (l->tf->maxnreg) count = l->tf->maxnreg;
+    for (int i = 0; i < l->shares.n; i++) {
+        const RegisterShare *s = &l->shares.at[i];
+        if (s->threads.lo <= l->role.lo && l->role.hi <= s->threads.hi) count = s->count;
+    }
+    return MIN(count, 255);
+}
+
 // What the warpgroups hold in the end must not be more than they had at entry: the last increase
 // would wait for ever.
 static void check_shares(Lower *l)

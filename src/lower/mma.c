@@ -249,12 +249,29 @@ static void emit_step(Lower *l, const Product *p, int k, bool accumulate)
     thread_mem(&l->b, op, step_ref(l, b, k, elem));
 }
 
+// The registers that one product holds at once are in the thread's all at the same time: the
+// assembler cannot spill them, it gives up.
+static bool fits_registers(Lower *l, const TileOp *op)
+{
+    enum { ADDRESSES = 24 }; // descriptors, counters, what else is alive: the assembler asks for 26
+    const TileFrag *c = &l->k->frags.at[op->frag];
+    int needs = lower_frag_regs(c), has = lower_thread_registers(l);
+    if (op->a.frag >= 0) needs += lower_frag_regs(&l->k->frags.at[op->a.frag]);
+    if (needs + ADDRESSES <= has) return true;
+    lower_error(l, op->loc,
+                "take more with `call croq::cuda::setreg_inc(n)`, use fewer threads, or a narrower tile",
+                "this product holds %d registers of each thread and needs some %d more; there are %d",
+                needs, ADDRESSES, has);
+    return false;
+}
+
 // The product is committed as one group; without a future it is waited for at once. Registers that
 // it takes must be final before the fence, so all fragments are touched (and zeros flushed) first.
 // When the accumulator is a pending zero, the first step ignores its contents instead.
 void lower_op_MMA(Lower *l, const TileOp *op)
 {
     Product p = {0};
+    if (!fits_registers(l, op)) return;
     if (!product_shape(l, op, &p)) return;
     if (op->a.frag >= 0) {
         p.a = (Operand2){.in_registers = true, .frag = op->a.frag, .slot = op->a.frag_slot};
