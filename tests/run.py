@@ -149,9 +149,11 @@ def collect(build, sanitized):
     for suffix in ("co", "thr", "tile", "plan", "ptx"):
         for p in sorted((ROOT / "tests").rglob(f"*.{suffix}")):
             if suffix == "co" or re.search(r"(//|#)\s*RUN:", p.read_text(errors="replace")):
-                yield (f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: file_test(build, p, s), None)
+                skip = "no ptxas" if suffix == "ptx" and not shutil.which("ptxas") else None
+                yield (f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: file_test(build, p, s), skip)
     for p in sorted((ROOT / "tests/cli").glob("*.test")):
-        yield f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s), None
+        skip = "no ptxas" if p.name == "audit.test" and not shutil.which("ptxas") else None
+        yield f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s), skip
     missing = None if shutil.which("ptxas") else "no ptxas"
     runs = [line for line in (ROOT / "tests/kernels.list").read_text().splitlines()
             if line[:1] != "#" and not (sanitized and line.endswith("# slow"))]

@@ -298,11 +298,11 @@ static void check_handoffs(Audit *x)
 }
 
 // The assembler serialises products that it cannot prove apart: each becomes a group of its own,
-// waited for at once, and the next one goes on with the same accumulator.
+// waited for at once, and the next one goes on with the same accumulator. One finding a chain.
 static void check_serial(Audit *x)
 {
     int size = 0, dest = -1, before = -1; // of this group; accumulator of the lone group before
-    bool fresh = false;
+    bool fresh = false, said = false;     // said: of the chain that `before` belongs to
     u64 at = 0;
     for (int i = 0; i < x->n; i++) {
         const SassInst *s = &x->code[i];
@@ -313,7 +313,9 @@ static void check_serial(Audit *x)
             fresh = s->fresh;
             at = offset_of(i);
         } else if (s->kind == SASS_WGMMA_WAIT && s->count == 0 && size) {
-            if (size == 1 && dest == before && !fresh) found(x, AUDIT_SERIAL, at, 0);
+            bool chain = size == 1 && dest == before && !fresh;
+            if (chain && !said) found(x, AUDIT_SERIAL, at, 0);
+            said = chain;
             before = size == 1 ? dest : -1;
             size = 0;
         } else if (s->kind == SASS_WGMMA_ARRIVE && size) {
@@ -431,7 +433,7 @@ static void print_finding(const AuditKernel *k, const AuditFinding *f, Buf *out)
     case AUDIT_REFILL: print_pending(k, f, "begins to overwrite shared memory", out); return;
     case AUDIT_SERIAL:
         print_place(k, f->at, out);
-        buf_puts(out, " waits alone for the product before it on the same accumulator:\n"
+        buf_puts(out, " and more of its accumulator are waited for one by one:\n"
                       "          the assembler serialised them (O9)\n");
         return;
     case AUDIT_UNKNOWN:
