@@ -11,6 +11,7 @@ static const char usage[] =
     "\n"
     "  baton run FILE.co [NAME=VALUE ...]   compile, run, compare with the reference\n"
     "  baton build FILE.co [-o OUT.ptx]     compile to PTX, or print an inner form\n"
+    "  baton explore FILE.co [NAME=VALUE]   every schedule of the ring protocol, for few rounds\n"
     "  baton audit FILE.co | CUBIN          look for slot races in the machine code\n"
     "  baton run --help, build --help       the options of each\n"
     "  baton --version\n"
@@ -24,7 +25,7 @@ typedef struct {
     int (*run)(int argc, char **argv);
 } Command;
 
-static const Command commands[] = {{"build", cli_build}, {"run", cli_run}, {"audit", cli_audit}};
+static const Command commands[] = {{"build", cli_build}, {"run", cli_run}, {"explore", cli_explore}, {"audit", cli_audit}};
 
 // A word that is no command: perhaps a slip of the pen, perhaps a file given without a command.
 static int unknown_command(const char *word)

@@ -1,0 +1,49 @@
+// exec.h - one warp while it is executed for its events (extract.c, effects.c).
+#ifndef BATON_VERIFY_EXEC_H
+#define BATON_VERIFY_EXEC_H
+
+#include "model.h"
+
+enum { TOKENS = 64, LOOP_DEPTH = 32 };
+#define ALL_LANES 0xffffffffu
+
+// Bytes of an access of the segment under way.
+typedef struct { int access; Span s; } Pending;
+
+typedef struct {
+    Model *m;
+    int agent, cta, warp;
+    Term *term;          // per element of a register, LANES each; uniform: the first one counts
+    u8 *uniform;
+    u64 *taint;          // per element: loads whose values went into it
+    int *base;           // per register: its first element
+    i64 *unroll;         // per unroll variable
+    u32 dead;            // lanes that have left by exit
+    int registers;       // of each thread now
+    bool skipping;       // values only: the code touches nothing shared
+    // loops around, innermost last
+    struct { const ThreadOp *op; i32 iter; } loop[LOOP_DEPTH];
+    int loops;
+    // reads that have not bound: the record of each token
+    struct { int access; } token[TOKENS];
+    u64 tokens;          // in use
+    u64 group_tokens;    // registers that products still read
+    int seg_first;       // first access of the segment under way
+    i32 products, stores, copies; // commit groups so far
+    int chance;          // occurrences of conditions on floats
+    VEC(Pending) pending;
+} Exec;
+
+Term exec_operand(Exec *x, const Operand *o, int lane, int element);
+// The value in all of the lanes, when it is one number.
+bool exec_number(Exec *x, const Operand *o, u32 mask, u64 *v);
+u64 exec_taint(Exec *x, const Operand *o);
+// Operations on memory and synchronisation.
+void exec_effect(Exec *x, const ThreadOp *op, u32 mask);
+void exec_pin(Exec *x, u64 tokens);
+// The end of the warp: what must not be open any more.
+void exec_end(Exec *x);
+// Shared memory or synchronisation: what the model is about.
+bool exec_matters(const ThreadOp *op);
+
+#endif

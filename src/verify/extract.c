@@ -1,0 +1,605 @@
+// extract.c - executes each warp of a kernel with terms for values: what steers it becomes numbers,
+// what it computes stays unknown. The result is one line of events and accesses for each warp.
+//
+// Where a bound or a condition depends on a size or on data, the case decides: its list of choices
+// is followed, and numbers are found for sizes and data that lead there. So all roles, and all
+// conditions behind, see one consistent set of numbers.
+#include "exec.h"
+
+#include <string.h>
+
+enum { MAX_LEAVES = 8, MAX_OPTIONS = 12, NEST_MAX = 200 };
+
+// ---- operands -----------------------------------------------------------------------------------
+
+static i64 affine(const Exec *x, const Operand *o)
+{
+    i64 v = o->base;
+    for (int i = 0; i < o->nterms; i++) v += o->term[i].coef * x->unroll[o->term[i].var];
+    return v;
+}
+
+static int element_of(const Exec *x, const Operand *o, int k)
+{
+    i64 at = affine(x, o) + k;
+    if (at < 0 || at >= x->m->fn->regs.at[o->reg].count) at = 0; // refused by the checker
+    return x->base[o->reg] + (int)at;
+}
+
+static Term special(Exec *x, int reg, int lane)
+{
+    Terms *t = x->m->terms;
+    int n = x->m->ctas;
+    switch (reg) {
+    case SR_TID: return term_const(t, (u64)(x->warp * LANES + lane));
+    case SR_LANE: return term_const(t, (u64)lane);
+    case SR_CLUSTER_RANK: return term_const(t, (u64)x->cta);
+    case SR_SMEM: return term_const(t, 0);
+    case SR_CTAID_X:
+        if (n > 1) {
+            // Blocks of a cluster are neighbours in x.
+            ThreadOp mad = {.op = OP_MAD, .type = TT_U32};
+            return term_op(t, &mad, 0, term_leaf(t, LEAF_SREG, SR_CTAID_X), term_const(t, (u64)n),
+                           term_const(t, (u64)x->cta));
+        }
+        return term_leaf(t, LEAF_SREG, SR_CTAID_X);
+    default: return term_leaf(t, LEAF_SREG, (u64)reg);
+    }
+}
+
+Term exec_operand(Exec *x, const Operand *o, int lane, int k)
+{
+    int e;
+    switch (o->kind) {
+    case OPD_REG:
+        e = element_of(x, o, k);
+        return x->term[e * LANES + (x->uniform[e] ? 0 : lane)];
+    case OPD_IMM: return term_const(x->m->terms, (u64)affine(x, o));
+    case OPD_SREG: return special(x, o->reg, lane);
+    case OPD_PARAM: return term_leaf(x->m->terms, LEAF_PARAM, (u64)o->reg);
+    default: return TERM_UNKNOWN;
+    }
+}
+
+static bool is_uniform(const Exec *x, const Operand *o)
+{
+    if (o->kind == OPD_REG) return x->uniform[element_of(x, o, 0)];
+    return o->kind != OPD_SREG || (o->reg != SR_TID && o->reg != SR_LANE);
+}
+
+u64 exec_taint(Exec *x, const Operand *o)
+{
+    u64 all = 0;
+    if (o->kind != OPD_REG) return 0;
+    for (int k = 0; k < o->count; k++) all |= x->taint[element_of(x, o, k)];
+    return all;
+}
+
+bool exec_number(Exec *x, const Operand *o, u32 mask, u64 *v)
+{
+    bool first = true;
+    u64 one;
+    for (int i = 0; i < LANES; i++) {
+        if (!(mask >> i & 1)) continue;
+        if (!term_value(x->m->terms, exec_operand(x, o, i, 0), &one)) return false;
+        if (first) *v = one;
+        if (one != *v) return false;
+        first = false;
+        if (is_uniform(x, o)) break;
+    }
+    return !first;
+}
+
+static void set(Exec *x, const Operand *o, int k, u32 mask, const Term *v, bool uniform, u64 taint)
+{
+    int e = element_of(x, o, k);
+    Term *at = &x->term[e * LANES];
+    if (mask == ALL_LANES && uniform) {
+        at[0] = v[0];
+        x->uniform[e] = 1;
+        x->taint[e] = taint;
+        return;
+    }
+    if (x->uniform[e]) {
+        for (int i = 1; i < LANES; i++) at[i] = at[0];
+        x->uniform[e] = 0;
+    }
+    for (int i = 0; i < LANES; i++)
+        if (mask >> i & 1) at[i] = v[uniform ? 0 : i];
+    x->taint[e] = mask == ALL_LANES ? taint : x->taint[e] | taint;
+}
+
+static void set_unknown(Exec *x, const Operand *o, u32 mask, u64 taint)
+{
+    Term unknown = TERM_UNKNOWN;
+    for (int k = 0; k < o->count; k++) set(x, o, k, mask, &unknown, true, taint);
+}
+
+// Destinations of an operation become unknown: it may or may not be carried out.
+static void havoc(Exec *x, const ThreadOp *op)
+{
+    const char *sig = thread_op[op->op].sig;
+    if (op->op == OP_FOR && op->nopnd) set_unknown(x, &op->opnd[0], ALL_LANES, 0);
+    for (int i = 0; sig[i] && sig[i] != '*' && i < op->nopnd; i++)
+        if (sig[i] == 'd' || sig[i] == 'P' || sig[i] == 'F')
+            set_unknown(x, &op->opnd[i], ALL_LANES, exec_taint(x, &op->opnd[i]));
+    for (int i = 0; i < op->body.n; i++) havoc(x, op->body.at[i]);
+    for (int i = 0; i < op->other.n; i++) havoc(x, op->other.at[i]);
+}
+
+// ---- choices ------------------------------------------------------------------------------------
+
+static void refuse(Exec *x, const ThreadOp *op, const char *why)
+{
+    if (x->m->refused) return;
+    x->m->refused = why;
+    x->m->refused_at = op;
+}
+
+typedef struct {
+    i64 value;
+    int n;
+    Term leaf[MAX_LEAVES];
+    u64 number[MAX_LEAVES];
+} Option;
+
+// How many rounds a loop makes, or the truth of a condition (hi TERM_UNKNOWN, step 0).
+static bool outcome(Exec *x, Term lo, Term hi, i64 step, i64 *v)
+{
+    u64 a, b;
+    if (!term_value(x->m->terms, lo, &a)) return false;
+    if (!step) return *v = (i64)(a & 1), true;
+    if (!term_value(x->m->terms, hi, &b)) return false;
+    i64 span = (i64)(i32)(u32)b - (i32)(u32)a;
+    return *v = span <= 0 ? 0 : (span + step - 1) / step, true;
+}
+
+// A symbol of the plan, where the parameter that carries it has a number.
+static bool symbol_value(void *ctx, const char *name, i64 *value)
+{
+    Exec *x = ctx;
+    const PlanStep *s = x->m->step;
+    u64 v;
+    for (int i = 0; i < s->args.n; i++) {
+        const PlanArg *a = &s->args.at[i];
+        if (a->kind != ARG_VALUE || a->value->op != EX_VAR || strcmp(a->value->name, name)) continue;
+        if (!term_value(x->m->terms, term_leaf(x->m->terms, LEAF_PARAM, (u64)i), &v)) return false;
+        return *value = (i32)(u32)v, true;
+    }
+    return false;
+}
+
+// Would there be such a launch? The kernel's variant, its grid, and the block in it.
+static bool launched(Exec *x)
+{
+    const PlanStep *s = x->m->step;
+    i64 v;
+    u64 block;
+    if (!s) return true;
+    if (s->when && !expr_eval(s->when, symbol_value, x, &v) && !v) return false;
+    for (int d = 0; d < 3; d++) {
+        if (!s->grid[d] || expr_eval(s->grid[d], symbol_value, x, &v)) continue;
+        if (v < 1) return false;
+        Term at = term_leaf(x->m->terms, LEAF_SREG, (u64)(SR_CTAID_X + d));
+        if (!term_value(x->m->terms, at, &block)) continue;
+        if ((i64)block * (d ? 1 : x->m->ctas) >= v) return false;
+    }
+    return true;
+}
+
+// Tries numbers for `leaf` while the others have one number each, and keeps those that lead to an
+// outcome which is not there yet. Numbers that are multiples of tile sizes come first.
+static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n, int which,
+                    u64 others, Option *out, int max)
+{
+    static const int grain[] = {512, 256, 128, 64, 32, 16, 8, 1};
+    Terms *t = x->m->terms;
+    int found = 0;
+    bool have[MAX_OPTIONS] = {false};
+    for (int i = 0; i < n; i++)
+        if (i != which) term_bind(t, leaf[i], others);
+    for (int g = 0; g < COUNT(grain) && found < max; g++)
+        for (int k = 0; k <= max && found < max; k++) {
+            i64 v;
+            term_bind(t, leaf[which], (u64)(k * grain[g]));
+            if (!outcome(x, lo, hi, step, &v) || v < 0 || v >= max || have[v] ||
+                !launched(x))
+                continue;
+            have[v] = true;
+            Option *o = &out[v];
+            *o = (Option){.value = v, .n = n};
+            for (int i = 0; i < n; i++) {
+                o->leaf[i] = leaf[i];
+                o->number[i] = i == which ? (u64)(k * grain[g]) : others;
+            }
+            found++;
+        }
+    for (int i = 0; i < n; i++) term_unbind(t, leaf[i]);
+    // Close the gaps: options in the order of their outcome.
+    int kept = 0;
+    for (int v = 0; v < max; v++)
+        if (have[v]) out[kept++] = out[v];
+    return kept;
+}
+
+static const char *leaf_name(const Exec *x, Term leaf)
+{
+    const Model *m = x->m;
+    u64 key = term_leaf_key(m->terms, leaf);
+    switch (term_leaf_kind(m->terms, leaf)) {
+    case LEAF_PARAM: return m->fn->params.at[key].name;
+    case LEAF_SREG: return special_reg_name[key];
+    case LEAF_LOAD: return "data";
+    default: return "computed";
+    }
+}
+
+static const char *option_text(const Exec *x, const Option *o)
+{
+    Buf b = {0};
+    for (int i = 0; i < o->n; i++)
+        buf_printf(&b, "%s%s=%lld", i ? " " : "", leaf_name(x, o->leaf[i]),
+                   (long long)o->number[i]);
+    const char *s = arena_strndup(x->m->arena, b.s ? b.s : "", b.n);
+    buf_free(&b);
+    return s;
+}
+
+// What the case says about this loop or condition. The numbers that lead there are bound.
+static i64 decide(Exec *x, const ThreadOp *op, Term lo, Term hi, i64 step)
+{
+    Model *m = x->m;
+    Term leaf[MAX_LEAVES];
+    Option best[MAX_OPTIONS], now[MAX_OPTIONS];
+    int max = step ? MIN(m->trips_max + 1, (int)MAX_OPTIONS) : 2, options = 0;
+    int n = term_leaves(m->terms, lo, leaf, MAX_LEAVES);
+    if (step) {
+        Term more[MAX_LEAVES];
+        int k = term_leaves(m->terms, hi, more, MAX_LEAVES);
+        for (int i = 0; i < k; i++) {
+            bool there = false;
+            for (int j = 0; j < n; j++) there |= leaf[j] == more[i];
+            if (!there && n < MAX_LEAVES) leaf[n++] = more[i];
+        }
+    }
+    // Small and large others: sums and products want them small, minima want them large.
+    static const u64 others[] = {1, 4096, 0};
+    for (int o = 0; o < COUNT(others) && options < max; o++)
+        for (int i = 0; i < n && options < max; i++) {
+            int got = try_leaf(x, lo, hi, step, leaf, n, i, others[o], now, max);
+            if (got > options) {
+                memcpy(best, now, sizeof best);
+                options = got;
+            }
+        }
+    bool free_choice = options == 0; // nothing leads anywhere: a value that no size explains
+    if (free_choice) {
+        if (step && !m->n_unknown_loop++) m->unknown_loop = op;
+        if (!step && !m->n_unknown_branch++) m->unknown_branch = op;
+        options = step ? MIN(max, 3) : 2;
+        for (int i = 0; i < options; i++) best[i] = (Option){.value = i};
+    }
+    int k = m->decisions.n, taken = k < m->plan_n ? m->plan_taken[k] : 0;
+    if (taken >= options) taken = options - 1;
+    for (int i = 0; i < best[taken].n; i++)
+        term_bind(m->terms, best[taken].leaf[i], best[taken].number[i]);
+    vec_push(m->arena, &m->decisions,
+             ((Decision){op, options, taken, best[taken].value,
+                         best[taken].n ? option_text(x, &best[taken]) : NULL}));
+    if (m->decisions.n > 64) refuse(x, op, "more than 64 loops and conditions depend on data");
+    return best[taken].value;
+}
+
+// A condition on floats: one leaf for each place and occurrence, the same for all warps.
+static Term chance(Exec *x, const ThreadOp *op)
+{
+    u64 key = hash_bytes(&op, sizeof op, 1) ^ (u64)x->chance++ << 1;
+    return term_leaf(x->m->terms, LEAF_CHANCE, key);
+}
+
+// Lanes of `mask` in which the predicate holds; what is not known is decided.
+static u32 lanes_where(Exec *x, const ThreadOp *op, const Operand *p, u32 mask)
+{
+    u32 yes = 0;
+    Term unknown = TERM_UNKNOWN;
+    for (int i = 0; i < LANES; i++) {
+        u64 v;
+        if (!(mask >> i & 1)) continue;
+        Term t = exec_operand(x, p, i, 0);
+        if (!t) t = unknown ? unknown : (unknown = chance(x, op));
+        if (!term_value(x->m->terms, t, &v)) v = (u64)decide(x, op, t, TERM_UNKNOWN, 0);
+        if ((v & 1) != p->negate) yes |= 1u << i;
+        if (is_uniform(x, p)) return yes ? mask : 0;
+    }
+    return yes;
+}
+
+static bool all_known(Exec *x, const Operand *p, u32 mask)
+{
+    u64 v;
+    for (int i = 0; i < LANES; i++)
+        if ((mask >> i & 1) && !term_value(x->m->terms, exec_operand(x, p, i, 0), &v)) return false;
+    return true;
+}
+
+// ---- arithmetic ---------------------------------------------------------------------------------
+
+static void vote(Exec *x, const ThreadOp *op, u32 mask)
+{
+    u64 v, any = 0;
+    Term t = TERM_UNKNOWN;
+    bool known = true;
+    for (int i = 0; i < LANES; i++) {
+        known = known && term_value(x->m->terms, exec_operand(x, &op->opnd[1], i, 0), &v);
+        if (known) any |= (v & 1) ^ op->opnd[1].negate;
+    }
+    if (known) t = term_const(x->m->terms, any);
+    set(x, &op->opnd[0], 0, mask, &t, true, exec_taint(x, &op->opnd[1]));
+}
+
+static void arithmetic(Exec *x, const ThreadOp *op, u32 mask)
+{
+    int dests = op->op == OP_UNPACK ? 2 : 1;
+    const Operand *src = &op->opnd[dests];
+    int n = op->nopnd - dests;
+    u64 taint = 0;
+    bool uniform = true;
+    for (int i = 0; i < n; i++) {
+        taint |= exec_taint(x, &src[i]);
+        uniform = uniform && is_uniform(x, &src[i]);
+    }
+    if (op->op == OP_SHFL || n > 3 || op->type == TT_F32) {
+        set_unknown(x, &op->opnd[0], mask, taint);
+        return;
+    }
+    if (op->op == OP_LDPARAM) {
+        Term t = exec_operand(x, src, 0, 0);
+        set(x, &op->opnd[0], 0, mask, &t, true, 0);
+        return;
+    }
+    for (int d = 0; d < dests; d++) {
+        Term v[LANES];
+        for (int i = 0; i < (uniform ? 1 : LANES); i++) {
+            Term s[3] = {0};
+            for (int k = 0; k < n; k++) s[k] = exec_operand(x, &src[k], i, 0);
+            bool lost = (n > 1 && !s[1]) || (n > 2 && !s[2]);
+            // A predicate that is used negated has no term of its own.
+            for (int k = 0; k < n; k++) lost |= src[k].negate;
+            v[i] = lost ? TERM_UNKNOWN : term_op(x->m->terms, op, d, s[0], s[1], s[2]);
+        }
+        set(x, &op->opnd[d], 0, mask, v, uniform, taint);
+    }
+}
+
+// ---- structure ----------------------------------------------------------------------------------
+
+static void exec_block(Exec *x, const ThreadBlock *b, u32 mask, int depth);
+
+bool exec_matters(const ThreadOp *op)
+{
+    if (op->op == OP_EXIT) return true;
+    u8 e = thread_op[op->op].effect;
+    if (e == EFF_ASYNC || (e == EFF_SYNC && op->op != OP_SHFL && op->op != OP_VOTE)) return true;
+    if (op->op == OP_LDS || op->op == OP_STS || op->op == OP_LDMATRIX || op->op == OP_STMATRIX ||
+        op->op == OP_ATOMS || op->op == OP_CASS)
+        return true;
+    for (int i = 0; i < op->body.n; i++)
+        if (exec_matters(op->body.at[i])) return true;
+    for (int i = 0; i < op->other.n; i++)
+        if (exec_matters(op->other.at[i])) return true;
+    return false;
+}
+
+static void exec_if(Exec *x, const ThreadOp *op, u32 mask, int depth)
+{
+    exec_pin(x, exec_taint(x, &op->opnd[0]));
+    if (!all_known(x, &op->opnd[0], mask) && !exec_matters(op)) {
+        havoc(x, op);
+        return;
+    }
+    u32 yes = lanes_where(x, op, &op->opnd[0], mask);
+    if (yes) exec_block(x, &op->body, yes, depth);
+    if (mask & ~yes & ~x->dead) exec_block(x, &op->other, mask & ~yes & ~x->dead, depth);
+}
+
+static void add_step(Exec *x, const Operand *reg, u32 mask, i64 step)
+{
+    ThreadOp add = {.op = OP_ADD, .type = TT_S32};
+    Term v[LANES];
+    bool uniform = is_uniform(x, reg);
+    for (int i = 0; i < (uniform ? 1 : LANES); i++)
+        v[i] = term_op(x->m->terms, &add, 0, exec_operand(x, reg, i, 0),
+                       term_const(x->m->terms, (u64)(u32)step), 0);
+    set(x, reg, 0, mask, v, uniform, 0);
+}
+
+// With bounds of each lane's own, the mask shrinks as lanes get through.
+static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
+{
+    const Operand *reg = &op->opnd[0], *lo = &op->opnd[1], *hi = &op->opnd[2];
+    i64 step = op->opnd[3].base, trips[LANES], most = 0, v;
+    bool matters = exec_matters(op), uniform = is_uniform(x, lo) && is_uniform(x, hi);
+    Term first[LANES];
+    exec_pin(x, exec_taint(x, lo) | exec_taint(x, hi));
+    for (int i = 0; i < LANES; i++) {
+        if (!(mask >> i & 1)) continue;
+        Term a = exec_operand(x, lo, i, 0), b = exec_operand(x, hi, i, 0);
+        first[i] = a;
+        if (!outcome(x, a, b, step, &v)) {
+            // Nothing shared inside: how often does not matter.
+            if (!matters) {
+                havoc(x, op);
+                return;
+            }
+            v = decide(x, op, a, b, step);
+        }
+        trips[i] = v;
+        most = MAX(most, v);
+        if (!uniform) continue;
+        for (int k = i + 1; k < LANES; k++) trips[k] = v, first[k] = a;
+        break;
+    }
+    if (!matters && most > 256) { // values only
+        havoc(x, op);
+        return;
+    }
+    if (x->loops == LOOP_DEPTH) {
+        refuse(x, op, "loops nested deeper than 32");
+        return;
+    }
+    if (uniform) first[0] = first[__builtin_ctz(mask)];
+    set(x, reg, 0, mask, first, uniform, 0);
+    x->loop[x->loops].op = op;
+    x->loops++;
+    for (i64 k = 0; k < most && !x->m->refused; k++) {
+        u32 in = 0;
+        for (int i = 0; i < LANES; i++)
+            if ((mask & ~x->dead) >> i & 1 && k < trips[i]) in |= 1u << i;
+        x->loop[x->loops - 1].iter = (i32)k;
+        if (!in) break;
+        exec_block(x, &op->body, in, depth);
+        add_step(x, reg, in, step);
+    }
+    x->loops--;
+}
+
+static void exec_role(Exec *x, const ThreadOp *op, u32 mask, int depth)
+{
+    if (x->warp >= op->imm && x->warp < op->imm + op->n) exec_block(x, &op->body, mask, depth);
+}
+
+static void exec_op(Exec *x, const ThreadOp *op, u32 mask, int depth)
+{
+    if (++x->m->steps > MODEL_MAX_STEPS) refuse(x, op, "the case takes too many operations");
+    if (op->guard.kind == OPD_REG) {
+        u64 tokens = exec_taint(x, &op->guard);
+        if (!all_known(x, &op->guard, mask) && !exec_matters(op)) {
+            havoc(x, op);
+            return;
+        }
+        if (exec_matters(op)) exec_pin(x, tokens);
+        mask = lanes_where(x, op, &op->guard, mask);
+        if (!mask) return;
+    }
+    switch (op->op) {
+    case OP_IF: exec_if(x, op, mask, depth); return;
+    case OP_FOR: exec_for(x, op, mask, depth); return;
+    case OP_ROLE: exec_role(x, op, mask, depth); return;
+    case OP_EXIT: x->dead |= mask; return;
+    case OP_VOTE: vote(x, op, mask); return;
+    case OP_UNROLL:
+        for (int i = 0; i < op->n && !x->m->refused; i++) {
+            x->unroll[op->imm] = i;
+            exec_block(x, &op->body, mask, depth);
+        }
+        return;
+    default: break;
+    }
+    if (thread_op[op->op].effect == EFF_PURE || op->op == OP_SHFL) {
+        if (op->nopnd && op->op != OP_TMA_PREFETCH) arithmetic(x, op, mask);
+        return;
+    }
+    exec_effect(x, op, mask);
+}
+
+static void exec_block(Exec *x, const ThreadBlock *b, u32 mask, int depth)
+{
+    if (depth > NEST_MAX) {
+        refuse(x, b->n ? b->at[0] : NULL, "code nested deeper than 200");
+        return;
+    }
+    for (int i = 0; i < b->n && !x->m->refused; i++) {
+        u32 now = mask & ~x->dead;
+        if (!now) return;
+        exec_op(x, b->at[i], now, depth + 1);
+    }
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
+
+static void find_barriers(Model *m)
+{
+    i64 n = m->fn->smem_bytes / 8 + 1;
+    m->bar_at = ARENA_ARRAY(m->arena, i32, n);
+    for (i64 i = 0; i < n; i++) m->bar_at[i] = -1;
+    for (int c = 0; c < m->ctas; c++) {
+        for (int b = 0; b < m->fn->buffers.n; b++) {
+            const ThreadBuffer *t = &m->fn->buffers.at[b];
+            i64 bytes = t->kind == BUF_MBAR ? thread_buffer_bytes(t) : 0;
+            for (i64 k = 0; k < bytes / 8 && t->offset / 8 + k < n; k++) {
+                if (!c) m->bar_at[t->offset / 8 + k] = m->bars.n;
+                vec_push(m->arena, &m->bars, ((Barrier){b, (int)k, c}));
+            }
+            if (t->kind == BUF_MBAR) m->slots_max = MAX(m->slots_max, (int)(bytes / 8));
+        }
+        if (!c) m->bars_each = m->bars.n;
+    }
+}
+
+static bool same_events(const Agent *a, const Agent *b)
+{
+    if (a->events.n != b->events.n || a->cta != b->cta) return false;
+    for (int i = 0; i < a->events.n; i++) {
+        const Event *x = &a->events.at[i], *y = &b->events.at[i];
+        if (x->kind != y->kind || x->bar != y->bar || x->count != y->count || x->arg != y->arg ||
+            x->kind == EV_LOAD || x->op != y->op)
+            return false;
+    }
+    return true;
+}
+
+// Warps of one block with equal events are of one kind.
+static void find_kinds(Model *m)
+{
+    for (int i = 0; i < m->agents.n; i++) {
+        m->agents.at[i].kind = m->kinds;
+        for (int k = 0; k < i; k++)
+            if (same_events(&m->agents.at[i], &m->agents.at[k])) {
+                m->agents.at[i].kind = m->agents.at[k].kind;
+                break;
+            }
+        if (m->agents.at[i].kind == m->kinds) m->kinds++;
+    }
+}
+
+bool model_extract(Model *m)
+{
+    const ThreadFn *fn = m->fn;
+    int elements = 0;
+    Exec x = {.m = m};
+    m->ctas = MAX(fn->cluster, 1);
+    m->warps = fn->threads / LANES;
+    m->arena_bytes = (fn->smem_bytes + 1023) / 1024 * 1024;
+    find_barriers(m);
+    x.base = ARENA_ARRAY(m->arena, int, fn->regs.n + 1);
+    for (int i = 0; i < fn->regs.n; i++) {
+        x.base[i] = elements;
+        elements += fn->regs.at[i].count;
+    }
+    m->names = map_new(m->arena);
+    for (int i = 0; i < fn->regs.n; i++)
+        map_put(m->names, intern(expr_pool_names(m->module->exprs), fn->regs.at[i].name),
+                (void *)(uintptr_t)(i + 1));
+    x.term = ARENA_ARRAY(m->arena, Term, (elements + 1) * LANES);
+    x.uniform = ARENA_ARRAY(m->arena, u8, elements + 1);
+    x.taint = ARENA_ARRAY(m->arena, u64, elements + 1);
+    x.unroll = ARENA_ARRAY(m->arena, i64, fn->unrolls.n + 1);
+    for (int c = 0; c < m->ctas && !m->refused; c++)
+        for (int w = 0; w < m->warps && !m->refused; w++) {
+            memset(x.term, 0, sizeof *x.term * (size_t)(elements * LANES));
+            memset(x.uniform, 1, (size_t)elements);
+            memset(x.taint, 0, sizeof *x.taint * (size_t)elements);
+            x.agent = m->agents.n;
+            x.cta = c;
+            x.warp = w;
+            x.dead = 0;
+            x.tokens = x.group_tokens = 0;
+            x.seg_first = x.products = x.stores = x.copies = x.chance = x.loops = 0;
+            x.registers = fn->maxnreg;
+            vec_push(m->arena, &m->agents, ((Agent){.cta = c, .warp = w}));
+            exec_block(&x, &fn->body, ALL_LANES, 0);
+            if (!m->refused) exec_end(&x);
+        }
+    if (!m->refused) find_kinds(m);
+    return !m->refused;
+}
