@@ -25,7 +25,8 @@ typedef struct {
     int (*run)(int argc, char **argv);
 } Command;
 
-static const Command commands[] = {{"build", cli_build}, {"run", cli_run}, {"explore", cli_explore}, {"audit", cli_audit}};
+static const Command commands[] = {
+    {"build", cli_build}, {"run", cli_run}, {"explore", cli_explore}, {"audit", cli_audit}};
 
 // A word that is no command: perhaps a slip of the pen, perhaps a file given without a command.
 static int unknown_command(const char *word)

@@ -250,6 +250,8 @@ static void load_global(Exec *x, const ThreadOp *op, u32 mask)
     for (int i = first; i < LANES; i++)
         if ((mask >> i & 1) && exec_operand(x, &op->opnd[1], i, 0) != base) return;
     const Operand *o = &op->opnd[0];
+    u64 at;
+    if (term_value(t, base, &at)) base = term_const(t, at + off), off = 0;
     for (int k = 0; k < o->count; k++) {
         Term place = term_tuple(t, base, term_const(t, off + (u64)(k * bytes_of(op))));
         i64 index = o->base + k;

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { KEEP_OPS = 64, TRIPS_MAX = 11 };
+// Work for one kernel, in operations that are executed for events and steps of searches: seconds.
+enum { KEEP_OPS = 64, TRIPS_MAX = 11, WORK_MAX = 12000000 };
 
 typedef struct {
     const ThreadOp *op;
@@ -27,7 +28,7 @@ typedef struct {
     Terms *terms;
     Buf *out;
     int cases, slots, trips, complete;
-    i64 states, transitions;
+    i64 states, transitions, work;
     int kinds, agents, ctas, bars;
     bool stopped, memory;
     VEC(Explored) loops;
@@ -64,6 +65,10 @@ static bool size_of(void *ctx, const char *name, i64 *value)
 static void bind_sizes(Job *j)
 {
     terms_forget(j->terms);
+    // Tensors lie far apart: equal addresses are equal elements, however they were computed.
+    for (int i = 0; i < j->fn->params.n; i++)
+        if (j->fn->params.at[i].kind == PARAM_PTR)
+            term_bind(j->terms, term_leaf(j->terms, LEAF_PARAM, (u64)i), (u64)(i + 1) << 40);
     for (int i = 0; j->step && i < j->step->args.n; i++) {
         const PlanArg *a = &j->step->args.at[i];
         i64 v;
@@ -146,6 +151,7 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
         fresh |= taken[i] == bound;
     }
     j->slots = m.slots_max;
+    j->work += m.steps;
     if (!ok) {
         buf_printf(j->out, "  not supported yet: %s  ", m.refused);
         tell_place(&m, m.refused_at, j->out);
@@ -159,6 +165,7 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
         j->cases++;
         j->states += s.states;
         j->transitions += s.transitions;
+        j->work += s.transitions;
         j->memory |= s.out_of_memory;
         if (s.found.n) {
             tell_all(j, &m, &s);
@@ -182,7 +189,7 @@ static CaseVerdict all_cases(Job *j, int bound)
         if (k < 0) return CASE_CLEAN;
         taken[k]++;
         n = k + 1;
-        if (j->cases >= j->o->cases || tries > 20 * (i64)j->o->cases) {
+        if (j->cases >= j->o->cases || tries > 20 * (i64)j->o->cases || j->work > WORK_MAX) {
             j->stopped = true;
             return CASE_CLEAN;
         }
@@ -249,7 +256,7 @@ static ExploreVerdict explore_kernel(Job *j)
     double start = seconds();
     CaseVerdict v = CASE_CLEAN;
     buf_printf(j->out, "kernel %s\n", j->fn->name);
-    j->trips = MIN(j->o->trips ? j->o->trips : 1, TRIPS_MAX);
+    j->trips = MIN(j->o->trips ? j->o->trips : 5, TRIPS_MAX);
     j->complete = -1;
     for (int bound = 0; bound <= j->trips && v == CASE_CLEAN && !j->stopped && !j->memory; bound++) {
         v = all_cases(j, bound);

@@ -187,6 +187,29 @@ static bool launched(Exec *x)
     return true;
 }
 
+// Bounds that lie the wrong way round are no size that anybody meant.
+static bool backwards(Exec *x, Term lo, Term hi, i64 step)
+{
+    u64 a, b;
+    return step && term_value(x->m->terms, lo, &a) && term_value(x->m->terms, hi, &b) &&
+           (i32)(u32)b < (i32)(u32)a;
+}
+
+// Data is 0 where it is not the thing that varies (tables of tasks begin there), and a device has
+// one multiprocessor, so that one block gets all the work.
+static u64 number_of(const Exec *x, Term leaf, u64 others)
+{
+    const PlanStep *s = x->m->step;
+    u8 kind = term_leaf_kind(x->m->terms, leaf);
+    u64 key = term_leaf_key(x->m->terms, leaf);
+    if (kind == LEAF_LOAD || kind == LEAF_SREG) return 0;
+    if (kind != LEAF_PARAM || !s || (int)key >= s->args.n) return others;
+    const PlanArg *a = &s->args.at[key];
+    bool device = a->kind == ARG_VALUE && a->value->op == EX_VAR &&
+                  strncmp(a->value->name, "device.", 7) == 0;
+    return device ? 1 : others;
+}
+
 // Tries numbers for `leaf` while the others have one number each, and keeps those that lead to an
 // outcome which is not there yet. Numbers that are multiples of tile sizes come first.
 static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n, int which,
@@ -197,12 +220,12 @@ static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n
     int found = 0;
     bool have[MAX_OPTIONS] = {false};
     for (int i = 0; i < n; i++)
-        if (i != which) term_bind(t, leaf[i], others);
+        if (i != which) term_bind(t, leaf[i], number_of(x, leaf[i], others));
     for (int g = 0; g < COUNT(grain) && found < max; g++)
         for (int k = 0; k <= max && found < max; k++) {
             i64 v;
             term_bind(t, leaf[which], (u64)(k * grain[g]));
-            if (!outcome(x, lo, hi, step, &v) || v < 0 || v >= max || have[v] ||
+            if (!outcome(x, lo, hi, step, &v) || backwards(x, lo, hi, step) || v < 0 || v >= max || have[v] ||
                 !launched(x))
                 continue;
             have[v] = true;
@@ -210,7 +233,8 @@ static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n
             *o = (Option){.value = v, .n = n};
             for (int i = 0; i < n; i++) {
                 o->leaf[i] = leaf[i];
-                o->number[i] = i == which ? (u64)(k * grain[g]) : others;
+                o->number[i] = i == which ? (u64)(k * grain[g])
+                                           : number_of(x, leaf[i], others);
             }
             found++;
         }
@@ -263,7 +287,7 @@ static i64 decide(Exec *x, const ThreadOp *op, Term lo, Term hi, i64 step)
         }
     }
     // Small and large others: sums and products want them small, minima want them large.
-    static const u64 others[] = {1, 4096, 0};
+    static const u64 others[] = {64, 4096, 1, 0};
     for (int o = 0; o < COUNT(others) && options < max; o++)
         for (int i = 0; i < n && options < max; i++) {
             int got = try_leaf(x, lo, hi, step, leaf, n, i, others[o], now, max);
@@ -357,6 +381,7 @@ static void arithmetic(Exec *x, const ThreadOp *op, u32 mask)
         set(x, &op->opnd[0], 0, mask, &t, true, 0);
         return;
     }
+    if (!uniform) x->m->steps += LANES;
     for (int d = 0; d < dests; d++) {
         Term v[LANES];
         for (int i = 0; i < (uniform ? 1 : LANES); i++) {
