@@ -162,12 +162,18 @@ static int bytes_of(const ThreadOp *op)
     }
 }
 
+// A place that depends on the block's number is looked at in the first block (or cluster).
 static bool address(Exec *x, const Operand *o, int lane, i64 *at)
 {
     u64 base, off;
-    if (!term_value(x->m->terms, exec_operand(x, &o[0], lane, 0), &base) ||
-        !term_value(x->m->terms, exec_operand(x, &o[1], lane, 0), &off))
-        return false;
+    Terms *t = x->m->terms;
+    Term b = exec_operand(x, &o[0], lane, 0), leaf[4];
+    if (!term_value(t, exec_operand(x, &o[1], lane, 0), &off)) return false;
+    if (!term_value(t, b, &base)) {
+        for (int n = term_leaves(t, b, leaf, COUNT(leaf)); n > 0; n--)
+            if (term_leaf_kind(t, leaf[n - 1]) == LEAF_SREG) term_bind(t, leaf[n - 1], 0);
+        if (!term_value(t, b, &base)) return false;
+    }
     *at = (i64)(i32)(u32)(base + off);
     return *at >= 0 && *at <= x->m->fn->smem_bytes;
 }

@@ -115,6 +115,7 @@ static void put_event(const Model *m, const StateLayout *l, const u32 *w, const 
 typedef struct {
     const ThreadOp *op;
     int kind, first, last, n;   // warps that do the same, one after the other
+    i32 bar;
     u8 what;
     i32 iter;
     Buf text;                   // of the last one
@@ -154,7 +155,7 @@ static void add_line(const Model *m, LineVec *lines, Line now)
 {
     Line *last = lines->n ? &lines->at[lines->n - 1] : NULL;
     if (last && last->op == now.op && last->what == now.what && last->iter == now.iter &&
-        last->kind == now.kind && last->kind >= 0) {
+        last->kind == now.kind && last->bar == now.bar && last->kind >= 0) {
         last->last = now.last;
         last->n++;
         buf_free(&last->text);
@@ -197,6 +198,7 @@ static void put_trace(const Model *m, const StateLayout *l, const Violation *v, 
             now.kind = m->agents.at[i].kind;
             now.op = last = e->op;
             now.what = what = e->kind;
+            now.bar = e->bar;
             now.iter = e->iter;
             show = start || !is_start(e);
             if (show) put_event(m, l, w, e, &now.text);
