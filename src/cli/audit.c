@@ -16,8 +16,8 @@ enum { OPT_ENTRY, OPT_DEFINE, OPT_LIST, OPT_HELP, OPT_H };
 static const CliOption options[] = {
     {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
     {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
-    {"--list", NULL, "print each instruction as the audit reads it: offset, operation, scoreboards\n"
-                     "waited for and set"},
+    {"--list", NULL, "print each instruction as the audit reads it: offset, operation,\n"
+                     "scoreboards waited for and set"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
 };
@@ -53,8 +53,9 @@ static bool read_words(AuditJob *j, int argc, char **argv)
         case CLI_BAD: break;
         case CLI_POSITIONAL:
             if (j->source.path)
-                diag_error(j->diag, (Loc){0}, NULL, "baton audit takes one file, found `%s` after %s",
-                           value, j->source.path);
+                diag_error(j->diag, (Loc){0}, NULL,
+                           "baton audit takes one file, found `%s` after %s", value,
+                           j->source.path);
             else
                 j->source.path = value;
             break;

@@ -75,7 +75,8 @@ const char *ptxas_run(Arena *a, const char *ptx, size_t n, Buf *cubin, Buf *repo
         why = "the PTX could not be written for ptxas";
     else
         why = run_on_files(a, in, out, report);
-    if (!why && cubin && file_read(out, cubin, MAX_CODE)) why = "ptxas left no code that can be read";
+    if (!why && cubin && file_read(out, cubin, MAX_CODE))
+        why = "ptxas left no code that can be read";
     if (in) unlink(in);
     if (cubin && out && in) unlink(out);
     return why;

@@ -1,5 +1,5 @@
-// ptxas.h - the assembler of the CUDA toolkit, where there is one: run as a child on a scratch file.
-// Nothing of baton needs it; `build --explain` and `audit` show more where it is.
+// ptxas.h - the assembler of the CUDA toolkit, where there is one: run as a child on a scratch
+// file. Nothing of baton needs it; `build --explain` and `audit` show more where it is.
 #ifndef BATON_CLI_PTXAS_H
 #define BATON_CLI_PTXAS_H
 

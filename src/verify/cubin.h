@@ -1,5 +1,5 @@
-// cubin.h - the parts of an assembled GPU program that the audit reads: the code of each kernel and,
-// where the assembler wrote it, which source line an instruction came from.
+// cubin.h - the parts of an assembled GPU program that the audit reads: the code of each kernel
+// and, where the assembler wrote it, which source line an instruction came from.
 //
 // Input: the bytes of an ELF file of 64 bits for sm_90, from anywhere. Every offset and count in it
 // is checked against the file before it is followed, so that no file, damaged or hostile, leads a

@@ -44,7 +44,8 @@ const SassClass sass_table[] = {
     {0x181, SASS_PLAIN, "LDG"}, {0x182, SASS_PLAIN, "LDC"}, {0x185, SASS_PLAIN, "ST"},
     {0x186, SASS_PLAIN, "STG"}, {0x188, SASS_PLAIN, "STS"}, {0x044, SASS_PLAIN, "STSM"},
     {0x18f, SASS_PLAIN, "CCTL"}, {0x1a3, SASS_PLAIN, "ATOMG"}, {0x1a6, SASS_PLAIN, "REDG"},
-    {0x18e, SASS_PLAIN, "REDG"}, {0x1a9, SASS_PLAIN, "ATOMG"}, {0x1aa, SASS_PLAIN, "QSPC"}, {0x1ae, SASS_PLAIN, "LDGSTS"},
+    {0x18e, SASS_PLAIN, "REDG"}, {0x1a9, SASS_PLAIN, "ATOMG"}, {0x1aa, SASS_PLAIN, "QSPC"},
+    {0x1ae, SASS_PLAIN, "LDGSTS"},
     {0x1af, SASS_PLAIN, "LDGDEPBAR"}, {0x1bd, SASS_PLAIN, "STAS"}, {0x1be, SASS_PLAIN, "REDAS"},
     {0x183, SASS_SPILL, "LDL"}, {0x187, SASS_SPILL, "STL"},
     // reads of shared memory
@@ -58,7 +59,8 @@ const SassClass sass_table[] = {
     {0x1ba, SASS_BULK_LOAD, "UBLKCP"}, {0x1bb, SASS_PLAIN, "UBLKRED"},
     {0x1bc, SASS_PLAIN, "UBLKPF"},
     // synchronisation
-    {0x1a7, SASS_ARRIVE, "SYNCS"}, {0x1b0, SASS_ARRIVE, "ARRIVES"}, {0x1b1, SASS_PLAIN, "SYNCS.CCTL"},
+    {0x1a7, SASS_ARRIVE, "SYNCS"}, {0x1b0, SASS_ARRIVE, "ARRIVES"},
+    {0x1b1, SASS_PLAIN, "SYNCS.CCTL"},
     {0x1b2, SASS_PLAIN, "SYNCS.EXCH"}, {0x1c6, SASS_FENCE_SHARED, "FENCE.VIEW.ASYNC"},
     {0x192, SASS_MEMBAR, "MEMBAR"}, {0x1ab, SASS_PLAIN, "ERRBAR"}, {0x11d, SASS_BARRIER, "BAR"},
     {0x1c7, SASS_PLAIN, "UCGABAR"}, {0x11a, SASS_DEPBAR, "DEPBAR"},
@@ -146,7 +148,8 @@ static void decode_depbar(SassInst *s, u64 low)
 {
     if (bits(low, 47, 1)) {
         s->count = (int)bits(low, 38, 6);
-        if (!s->count && bits(low, 44, 3) < SASS_SCOREBOARDS) s->wait |= (u8)(1 << bits(low, 44, 3));
+        if (!s->count && bits(low, 44, 3) < SASS_SCOREBOARDS)
+            s->wait |= (u8)(1 << bits(low, 44, 3));
     } else {
         s->wait |= (u8)bits(low, 32, SASS_SCOREBOARDS);
     }

@@ -1,5 +1,5 @@
-// sass.h - the machine code of sm_90, as far as the audit needs it: what kind of instruction one is,
-// whether it runs, which scoreboards it sets and waits for, and where a branch leads.
+// sass.h - the machine code of sm_90, as far as the audit needs it: what kind of instruction one
+// is, whether it runs, which scoreboards it sets and waits for, and where a branch leads.
 //
 // An instruction has 16 bytes, here two words of 64 bits (`low`, `high`). At fixed places in all:
 //   low  0..11   operation: 9 bits say which, 3 the form of the operands
