@@ -182,25 +182,27 @@ static void wait_for(Pending *p, unsigned mask)
                 p->load[own][fence] = 0;
 }
 
-// Binds what was issued before it once it is over: when its scoreboard is waited for, or at once
-// when the assembler gave it none. Under a condition it may not have run.
+// Binds what was issued before it once it is over: when its scoreboard is waited for. One without a
+// scoreboard is over at no known point. Under a condition it may not have run.
 static void pass_fence(Pending *p, const SassInst *s)
 {
-    if (!s->always) return;
+    if (!s->always || s->set >= SASS_SCOREBOARDS) return;
     for (int own = 0; own < CLASSES; own++) {
         int load = p->load[own][NONE];
         if (!load) continue;
         p->load[own][NONE] = 0;
-        if (s->set < SASS_SCOREBOARDS) p->load[own][s->set] = load;
+        p->load[own][s->set] = load;
     }
 }
 
 // The loads of a warp come back in the order of their issue, and the assembler counts on it: of
 // several in a row it may give the last one alone a scoreboard, which then stands for all of them.
+// A generic load may go to global memory and come back out of turn: it stands for itself alone.
 static void pass_load(Pending *p, const SassInst *s, int number)
 {
     int own = s->set < SASS_SCOREBOARDS ? s->set : NONE;
-    for (int fence = 0; fence < CLASSES && own != NONE && s->always; fence++) {
+    bool stands = own != NONE && s->always && s->kind == SASS_SHARED_LOAD;
+    for (int fence = 0; fence < CLASSES && stands; fence++) {
         if (p->load[NONE][fence]) p->load[own][fence] = p->load[NONE][fence];
         p->load[NONE][fence] = 0;
     }

@@ -41,7 +41,8 @@ enum {
 static u64 span_uint(Span *s, int n)
 {
     u64 v = 0;
-    if (s->bad || s->n - s->pos < (size_t)n) {
+    // A place that was stepped to may lie behind the end.
+    if (s->bad || s->pos > s->n || s->n - s->pos < (size_t)n) {
         s->bad = true;
         return 0;
     }
@@ -279,8 +280,8 @@ static bool read_head(LineReader *l, Span *s, LineHead *h)
     if (s->bad || version < 2 || version > 4 || head > s->n - s->pos) return false;
     size_t program = s->pos + (size_t)head;
     h->min_step = span_uint(s, 1);
-    if (version == 4) s->pos++; // operations per instruction
-    s->pos++;                   // whether rows begin statements
+    if (version == 4) span_uint(s, 1); // operations per instruction
+    span_uint(s, 1);                   // whether rows begin statements
     h->line_base = (int8_t)span_uint(s, 1);
     h->line_range = span_uint(s, 1);
     h->opcode_base = span_uint(s, 1);
