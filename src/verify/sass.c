@@ -56,7 +56,7 @@ const SassClass sass_table[] = {
     {0x1b4, SASS_BULK_LOAD, "UTMALDG"}, {0x1b5, SASS_PLAIN, "UTMASTG"},
     {0x1b6, SASS_PLAIN, "UTMAREDG"}, {0x1b7, SASS_PLAIN, "UTMACMDFLUSH"},
     {0x1b8, SASS_PLAIN, "UTMAPF"}, {0x1b9, SASS_PLAIN, "UTMACCTL"},
-    {0x1ba, SASS_BULK_LOAD, "UBLKCP"}, {0x1bb, SASS_PLAIN, "UBLKRED"},
+    {0x1ba, SASS_BULK_LOAD, "UBLKCP"}, {0x1bb, SASS_BULK_LOAD, "UBLKRED"},
     {0x1bc, SASS_PLAIN, "UBLKPF"},
     // synchronisation
     {0x1a7, SASS_ARRIVE, "SYNCS"}, {0x1b0, SASS_ARRIVE, "ARRIVES"},
@@ -179,7 +179,8 @@ static void refine(SassInst *s, u64 low, u64 high, u64 offset)
         if (s->dest == SASS_NO_REGISTER) s->kind = SASS_PLAIN;
         break;
     case 0x1a7: decode_syncs(s, high); break;
-    case 0x1ba: // into shared memory: bit 9
+    case 0x1ba:
+    case 0x1bb: // into shared memory: bit 9
         if (!bits(high, 9, 1)) s->kind = SASS_PLAIN;
         break;
     case 0x1c6:
