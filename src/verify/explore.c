@@ -30,6 +30,7 @@ typedef struct {
     int cases, slots, trips, complete;
     i64 states, transitions, work;
     int kinds, agents, ctas, bars;
+    int unjudged;        // cases that look wrong, with rounds that no size explains
     bool stopped, memory;
     VEC(Explored) loops;
     // what the model leaves out; counted in the largest case
@@ -167,7 +168,10 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
         j->transitions += s.transitions;
         j->work += s.transitions;
         j->memory |= s.out_of_memory;
-        if (s.found.n) {
+        // Rounds that were chosen freely may be no launch's: what follows from them accuses nobody.
+        if (s.found.n && m.n_unknown_loop) {
+            j->unjudged++;
+        } else if (s.found.n) {
             tell_all(j, &m, &s);
             verdict = CASE_VIOLATION;
         }
@@ -246,6 +250,9 @@ static void put_summary(Job *j, double took)
     left_out(j, &m, j->n_address, j->address, "accesses whose place depends on data");
     left_out(j, &m, j->n_loop, j->loop, "loops whose bounds no size explains, with 0 to 2 rounds");
     left_out(j, &m, j->n_branch, j->branch, "conditions on computed values, taken alike by all warps");
+    if (j->unjudged)
+        buf_printf(out, "  not judged   %d of the cases: such rounds may be no launch's\n",
+                   j->unjudged);
     if (j->memory)
         buf_printf(out, "  stopped: a search needs more than %lld states, or too much memory\n",
                    (long long)j->o->states);
@@ -268,6 +275,7 @@ static ExploreVerdict explore_kernel(Job *j)
     put_summary(j, seconds() - start);
     if (v == CASE_VIOLATION) return EXPLORE_VIOLATION;
     if (j->memory) return EXPLORE_REFUSED;
+    if (j->unjudged) return EXPLORE_REFUSED;
     buf_puts(j->out, "  clean        no violation, no deadlock\n");
     return EXPLORE_CLEAN;
 }

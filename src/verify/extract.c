@@ -225,8 +225,8 @@ static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n
         for (int k = 0; k <= max && found < max; k++) {
             i64 v;
             term_bind(t, leaf[which], (u64)(k * grain[g]));
-            if (!outcome(x, lo, hi, step, &v) || backwards(x, lo, hi, step) || v < 0 || v >= max || have[v] ||
-                !launched(x))
+            if (!outcome(x, lo, hi, step, &v) || backwards(x, lo, hi, step) || v < 0 || v >= max ||
+                have[v] || !launched(x))
                 continue;
             have[v] = true;
             Option *o = &out[v];
