@@ -201,8 +201,8 @@ static void fold_one(Fold *f, CudaBlock *b, int at)
     Cuda *x = f->x;
     CudaStmt *s = &b->stmts.at[at];
     Place use = only_use(f, (Place){b, at}, s);
-    int reg = s->op.opnd[0].reg;
     if (use.block != b || use.at <= at || use.at - at > MAX_DISTANCE) return;
+    int reg = s->op.opnd[0].reg; // what is used somewhere has a destination
     Expression e = {.parts = 1};
     Gather g = {f, &e, true};
     cu_visit(s, gather, &g);

@@ -2,7 +2,7 @@
 """Tests of tools/compare_printers.py without a GPU or PyTorch: what it reads from plans and from
 the prototypes of launchers, for every kernel that it compares, and the lists that it has the library
 make. Arguments: folder of baton's build, scratch folder."""
-import ctypes, subprocess, sys
+import ctypes, os, subprocess, sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -13,6 +13,12 @@ import compare_printers as cp
 
 build, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 scratch.mkdir(exist_ok=True)
+# A sanitizer build of the library needs the sanitizer's runtime before Python's first library. Python
+# itself leaves memory to the end of the process.
+if b"libasan" in (build / "libbaton.so").read_bytes() and "LD_PRELOAD" not in os.environ:
+    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    os.environ |= {"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"}
+    os.execv(sys.executable, [sys.executable, *sys.argv])
 passed = failed = 0
 
 
