@@ -47,10 +47,11 @@ static bool run_child(const char *in, const char *out, Buf *report, int *status)
     return child > 0 && waitpid(child, status, 0) == child;
 }
 
+// mkstemp puts letters of its own in place of the six at the end.
 static char *scratch_file(Arena *a)
 {
     const char *folder = getenv("TMPDIR");
-    char *file = arena_printf(a, "%s/baton-XXXXXX", folder && *folder ? folder : "/tmp");
+    char *file = arena_printf(a, "%s/baton-XXXXXX", folder && *folder ? folder : P_tmpdir);
     int fd = mkstemp(file);
     if (fd >= 0) close(fd);
     return fd >= 0 ? file : NULL;

@@ -175,20 +175,26 @@ static void wait_stores(Lower *l)
     lower_close(l, saved, mark);
 }
 
+// What each thread does before it arrives: its own cp.async copies have landed (nobody else can
+// wait for them), and its ordinary accesses are fenced against the async proxy; the barrier then
+// carries both to all others. A dry run changes the state only.
+static void before_barrier(Lower *l)
+{
+    wait_stores(l);
+    if (!l->dry && l->sync.cp_async) {
+        thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
+        thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
+    }
+    if (!l->dry && l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+    if (l->sync.generic) l->sync.unfenced = false;
+    l->sync.generic = l->sync.cp_async = false;
+}
+
 // Between accesses of a warpgroup to what is its own.
 static void group_barrier(Lower *l)
 {
-    wait_stores(l);
-    if (!l->dry) {
-        if (l->sync.cp_async) {
-            thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
-            thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
-        }
-        if (l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-        emit_group_barrier(l);
-    }
-    if (l->sync.generic) l->sync.unfenced = false;
-    l->sync.generic = l->sync.cp_async = false;
+    before_barrier(l);
+    if (!l->dry) emit_group_barrier(l);
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) {
         if (!l->own_buf[i]) continue;
         l->sync.buf[i] &= BUF_PENDING;
@@ -196,24 +202,12 @@ static void group_barrier(Lower *l)
     }
 }
 
-// What each thread does before it arrives: its own cp.async copies have landed (nobody else can
-// wait for them), and its ordinary accesses are fenced against the async proxy; the barrier then
-// carries both to all others. A dry run changes the state only.
 void sync_barrier(Lower *l)
 {
-    wait_stores(l);
-    if (!l->dry) {
-        if (l->sync.cp_async) {
-            thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
-            thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
-        }
-        if (l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-        role_barrier(l);
-    }
-    if (l->sync.generic) l->sync.unfenced = false;
+    before_barrier(l);
+    if (!l->dry) role_barrier(l);
     // no barrier ends a load
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) l->sync.buf[i] &= BUF_PENDING;
-    l->sync.generic = l->sync.cp_async = false;
 }
 
 static void wait_pending(Lower *l, int buffer)

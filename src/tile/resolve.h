@@ -141,7 +141,7 @@ typedef struct { // a call of a device helper that is being inlined
     int flag;               // scalar that is 1 after a return inside a loop, -1: there is none
     const TileBlock *block; // where the body begins
     Map *types;             // type parameters -> DType + 1
-    bool library;           // a function of library.c, which may call its others
+    bool of_library;          // a function of library.c, which may call its others
 } InlineCall;
 
 typedef struct Resolve Resolve;

@@ -683,7 +683,7 @@ static Value inline_call(Resolve *r, const AstNode *e, const AstPart *part, Argu
     if (!check_helper(r, e, part)) return value_none();
     const AstNode *fn = part->fn;
     InlineCall c = {.fn = fn, .scalar = -1, .flag = -1, .value = value_none()};
-    c.library = fn->name && tile_library(fn->name) != NULL;
+    c.of_library = fn->name && tile_library(fn->name) != NULL;
     c.types = deduce(r, e, fn, a);
     i32 type;
     if (!result_type(r, e, fn, c.types, &type)) return value_none();
@@ -738,6 +738,6 @@ Value resolve_call_helper(Resolve *r, const AstNode *e, bool as_value)
     }
     Arguments a;
     evaluate(r, e, &a);
-    const AstPart *part = r->call && r->call->library ? library_part(r, e->name, e->loc) : NULL;
+    const AstPart *part = r->call && r->call->of_library ? library_part(r, e->name, e->loc) : NULL;
     return inline_call(r, e, part ? part : find_helper(r, e, &a), &a, as_value);
 }

@@ -705,7 +705,7 @@ Value math_call(Resolve *r, const AstNode *e)
 {
     Value bits;
     if (cuda_cast(r, e, &bits)) return bits;
-    if (r->call && r->call->library && tile_library(e->name))
+    if (r->call && r->call->of_library && tile_library(e->name))
         return resolve_call_helper(r, e, false);
     if (!strcmp(e->name, "__alignup") || !strcmp(e->name, "__aligndown")) {
         if (e->list.n == 2) return call_align(r, e, !strcmp(e->name, "__alignup"));
