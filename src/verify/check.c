@@ -1,0 +1,58 @@
+// check.c - runs the parts of the check and keeps what they say.
+#include "check.h"
+
+#include <string.h>
+
+static CheckFinding finding(const CheckJob *job, const char *rule, Loc loc, const char *text)
+{
+    return (CheckFinding){.rule = rule, .kernel = job->fn->name,
+                          .text = arena_strndup(job->report->arena, text, strlen(text)), .loc = loc};
+}
+
+CheckFinding *check_broken(const CheckJob *job, const char *rule, Loc loc, const char *text)
+{
+    CheckReport *r = job->report;
+    vec_push(r->arena, &r->broken, finding(job, rule, loc, text));
+    return &r->broken.at[r->broken.n - 1];
+}
+
+CheckFinding *check_open(const CheckJob *job, const char *rule, Loc loc, const char *text)
+{
+    CheckReport *r = job->report;
+    vec_push(r->arena, &r->open, finding(job, rule, loc, text));
+    return &r->open.at[r->open.n - 1];
+}
+
+void check_proved(const CheckJob *job, const char *part, const char *text)
+{
+    CheckReport *r = job->report;
+    vec_push(r->arena, &r->proved,
+             ((CheckProof){job->fn->name, part, arena_strndup(r->arena, text, strlen(text))}));
+}
+
+void check_assumed(const CheckJob *job, const char *text)
+{
+    CheckReport *r = job->report;
+    for (int i = 0; i < r->assumed.n; i++)
+        if (strcmp(r->assumed.at[i], text) == 0) return;
+    vec_push(r->arena, &r->assumed, arena_strndup(r->arena, text, strlen(text)));
+}
+
+static const PlanStep *step_of(const Plan *plan, const char *kernel)
+{
+    for (int i = 0; plan && i < plan->steps.n; i++) {
+        const PlanStep *s = plan->steps.at[i];
+        if (s->kind == STEP_KERNEL && strcmp(s->kernel, kernel) == 0) return s;
+    }
+    return NULL;
+}
+
+void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const CheckPart *parts,
+                  int nparts, bool quick_only, CheckReport *report)
+{
+    for (int i = 0; i < m->fns.n; i++) {
+        CheckJob job = {m, m->fns.at[i], plan, step_of(plan, m->fns.at[i]->name), d, report};
+        for (int k = 0; k < nparts; k++)
+            if (parts[k].quick || !quick_only) parts[k].run(&job);
+    }
+}
