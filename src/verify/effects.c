@@ -100,7 +100,7 @@ static void flush(Exec *x)
         while (k < n && p[k].access == access) k++;
         if (k - i > 1) s = ARENA_ARRAY(x->m->arena, Span, k - i);
         for (int j = i; j < k; j++) s[j - i] = p[j].s;
-        a->access.at[access].set = model_set(x->m, s, k - i);
+        a->access.at[access].set = bytes_set(x->m->bytes, s, k - i);
         i = k;
     }
     for (int i = x->seg_first; i < a->access.n; i++) {
@@ -147,7 +147,7 @@ static void check_self(Exec *x, int access)
         if (i == access || y->until != NEVER || y->set < 0 || y->op == now->op) continue;
         if (y->kind == ACCESS_INIT || now->set < 0) continue;
         const char *rule = model_conflict(now, y, false);
-        if (rule && model_sets_meet(x->m, y->set, now->set))
+        if (rule && bytes_meet(x->m->bytes, y->set, now->set))
             fault(x, rule, "the same warp has not waited or fenced", access, i, now->op);
     }
 }
@@ -430,12 +430,36 @@ static void tma_store(Exec *x, const ThreadOp *op, u32 mask)
     }
 }
 
-// A tile of `rows` x `cols` elements at the operand's origin, 16 bytes at a time.
+// The bytes of `rows` x `cols` elements at the coordinates, 16 at a time.
+static int operand_bytes(Exec *x, int buffer, const i64 *origin, i64 rows, i64 cols)
+{
+    const ThreadBuffer *b = &x->m->fn->buffers.at[buffer];
+    i64 at[6], key[10] = {buffer, rows, cols, x->cta};
+    memcpy(at, origin, sizeof at);
+    for (int i = 0; i < b->rank; i++) key[4 + i] = at[i];
+    u64 hash = hash_bytes(key, sizeof key, 5) | (u64)1 << 63;
+    int set = bytes_recall(x->m->bytes, hash), n = 0;
+    if (set >= 0) return set;
+    i64 chunk = MAX(16 / dtype_bytes[b->type], 1), base = x->cta * x->m->arena_bytes + b->offset;
+    Span *s = ARENA_ARRAY(x->m->arena, Span, rows * ((cols + chunk - 1) / chunk));
+    for (i64 i = 0; i < rows; i++)
+        for (i64 k = 0; k < cols; k += chunk) {
+            at[b->rank - 2] = origin[b->rank - 2] + i;
+            at[b->rank - 1] = origin[b->rank - 1] + k;
+            i64 from = base + thread_buffer_offset(b, at);
+            s[n++] = (Span){(i32)from, (i32)from + 16};
+        }
+    set = bytes_set(x->m->bytes, s, n);
+    bytes_remember(x->m->bytes, hash, set);
+    return set;
+}
+
+// A tile of `rows` x `cols` elements at the operand's origin.
 static void product_operand(Exec *x, const ThreadOp *op, int mem, i64 rows, i64 cols)
 {
     const MemRef *ref = &op->mem[mem];
     const ThreadBuffer *b = &x->m->fn->buffers.at[ref->buffer];
-    i64 at[6] = {0}, size = dtype_bytes[b->type], extent;
+    i64 at[6] = {0}, extent;
     for (int i = 0; i < ref->ncoord; i++)
         if (expr_eval(ref->coord[i], coordinate, x, &at[i])) {
             unknown_address(x, op);
@@ -450,13 +474,8 @@ static void product_operand(Exec *x, const ThreadOp *op, int mem, i64 rows, i64 
         }
     }
     int r = record(x, op, mem, ACCESS_WGMMA, ALL_LANES, x->products + 1);
-    i64 r0 = at[b->rank - 2], c0 = at[b->rank - 1], chunk = MAX(16 / size, 1);
-    for (i64 i = 0; i < rows; i++)
-        for (i64 k = 0; k < cols; k += chunk) {
-            at[b->rank - 2] = r0 + i;
-            at[b->rank - 1] = c0 + k;
-            add_span(x, r, b->offset + thread_buffer_offset(b, at), 16);
-        }
+    Access *a = &me(x)->access.at[r];
+    a->set = bytes_union(x->m->bytes, a->set, operand_bytes(x, ref->buffer, at, rows, cols));
 }
 
 static void product(Exec *x, const ThreadOp *op)

@@ -15,6 +15,7 @@ typedef struct {
     int agent, cta, warp;
     Term *term;          // per element of a register, LANES each; uniform: the first one counts
     u8 *uniform;
+    const u8 *needed;    // per register: its value steers
     u64 *taint;          // per element: loads whose values went into it
     int *base;           // per register: its first element
     i64 *unroll;         // per unroll variable
@@ -45,5 +46,7 @@ void exec_pin(Exec *x, u64 tokens);
 void exec_end(Exec *x);
 // Shared memory or synchronisation: what the model is about.
 bool exec_matters(const ThreadOp *op);
+// needed.c: per register, does its value steer? `names`: register by name, + 1.
+u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names);
 
 #endif

@@ -119,10 +119,12 @@ static void set_unknown(Exec *x, const Operand *o, u32 mask, u64 taint)
 static void havoc(Exec *x, const ThreadOp *op)
 {
     const char *sig = thread_op[op->op].sig;
+    u64 taint = 0;
     if (op->op == OP_FOR && op->nopnd) set_unknown(x, &op->opnd[0], ALL_LANES, 0);
+    for (int i = 0; sig[i] && sig[i] != '*' && i < op->nopnd; i++) taint |= exec_taint(x, &op->opnd[i]);
     for (int i = 0; sig[i] && sig[i] != '*' && i < op->nopnd; i++)
         if (sig[i] == 'd' || sig[i] == 'P' || sig[i] == 'F')
-            set_unknown(x, &op->opnd[i], ALL_LANES, exec_taint(x, &op->opnd[i]));
+            set_unknown(x, &op->opnd[i], ALL_LANES, taint);
     for (int i = 0; i < op->body.n; i++) havoc(x, op->body.at[i]);
     for (int i = 0; i < op->other.n; i++) havoc(x, op->other.at[i]);
 }
@@ -372,7 +374,11 @@ static void arithmetic(Exec *x, const ThreadOp *op, u32 mask)
         taint |= exec_taint(x, &src[i]);
         uniform = uniform && is_uniform(x, &src[i]);
     }
-    if (op->op == OP_SHFL || n > 3 || op->type == TT_F32) {
+    const Operand *to = &op->opnd[0];
+    bool needed = to->kind != OPD_REG || x->needed[to->reg] ||
+                  (dests > 1 && op->opnd[1].kind == OPD_REG && x->needed[op->opnd[1].reg]);
+    if (!needed && dests > 1) set_unknown(x, &op->opnd[1], mask, taint);
+    if (!needed || op->op == OP_SHFL || n > 3 || op->type == TT_F32) {
         set_unknown(x, &op->opnd[0], mask, taint);
         return;
     }
@@ -605,6 +611,7 @@ bool model_extract(Model *m)
     for (int i = 0; i < fn->regs.n; i++)
         map_put(m->names, intern(expr_pool_names(m->module->exprs), fn->regs.at[i].name),
                 (void *)(uintptr_t)(i + 1));
+    x.needed = exec_needed(m->arena, m->module, fn, m->names);
     x.term = ARENA_ARRAY(m->arena, Term, (elements + 1) * LANES);
     x.uniform = ARENA_ARRAY(m->arena, u8, elements + 1);
     x.taint = ARENA_ARRAY(m->arena, u64, elements + 1);

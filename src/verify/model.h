@@ -10,6 +10,7 @@
 #define BATON_VERIFY_MODEL_H
 
 #include "../plan/plan.h"
+#include "bytes.h"
 #include "terms.h"
 
 enum {
@@ -54,16 +55,13 @@ typedef struct {
     i32 agent, at, until;
     u32 lanes;           // that have not fenced
     i32 unbound;         // reads whose values have no pinned use yet
-    i32 set;             // bytes: index into Model.sets
+    i32 set;             // bytes: number in Model.bytes
     i32 group;           // commit group of products, bulk stores, cp.async
     i32 iter;
     i32 slot;            // first coordinate of a buffer with slots; -1
     const ThreadOp *op;
     int mem;             // which MemRef
 } Access;
-
-typedef struct { i32 from, to; } Span;          // bytes, the blocks of a cluster behind one another
-typedef struct { int first, n; Span hull; } ByteSet; // spans in Model.spans
 
 typedef VEC(Event) EventVec;
 typedef VEC(Access) AccessVec;
@@ -117,8 +115,7 @@ typedef struct {
     i32 *bar_at;         // per 8 bytes of the arena: index in the block's barriers, -1
     int bars_each;       // barriers of one block
     VEC(Load) loads;
-    VEC(Span) spans;
-    VEC(ByteSet) sets;
+    ByteSets *bytes;     // of the kernel, shared by its cases
     int kinds;           // classes of equal warps
     // choices
     int *plan_taken, plan_n, trips_max;
@@ -137,8 +134,6 @@ typedef struct {
 bool model_extract(Model *m);
 
 // access.c
-int model_set(Model *m, Span *spans, int n);    // sorts and merges; returns an index
-bool model_sets_meet(const Model *m, int a, int b);
 // What is broken when `x` is carried out while `y` of another agent is at the same place (together)
 // or still open. NULL: nothing.
 const char *model_conflict(const Access *x, const Access *y, bool together);

@@ -159,7 +159,7 @@ static void mark_agents(Run *r, int a, int b)
             const Access *x = &p->at[i], *y = &q->at[k];
             const char *both = model_conflict(x, y, true), *late_x = model_conflict(x, y, false),
                        *late_y = model_conflict(y, x, false);
-            if ((!both && !late_x && !late_y) || !model_sets_meet(r->m, x->set, y->set)) continue;
+            if ((!both && !late_x && !late_y) || !bytes_meet(r->m->bytes, x->set, y->set)) continue;
             if (both) mark(r, x->at, x->at, y->at, y->at, (Pair){a, b, i, k, both});
             if (late_x && y->until > y->at)
                 mark(r, x->at, x->at, y->at + 1, y->until, (Pair){a, b, i, k, late_x});
@@ -239,7 +239,7 @@ static void load_race(Run *r, const u32 *w, int load, int a)
             const Access *x = &who->access.at[i];
             if (x->at != at || x->kind == ACCESS_INIT || x->kind == ACCESS_USE ||
                 (x->kind == ACCESS_LOAD && x->group == load) ||
-                !model_sets_meet(m, x->set, l->set))
+                !bytes_meet(m->bytes, x->set, l->set))
                 continue;
             Violation v = nothing;
             v.rule = "O3";
@@ -485,7 +485,7 @@ static bool touches(const Model *m, int load, int kind)
         for (int i = 0; g->kind == kind && i < g->access.n; i++)
             if (g->access.at[i].kind != ACCESS_USE && g->access.at[i].kind != ACCESS_INIT &&
                 !(g->access.at[i].kind == ACCESS_LOAD && g->access.at[i].group == load) &&
-                model_sets_meet(m, g->access.at[i].set, m->loads.at[load].set))
+                bytes_meet(m->bytes, g->access.at[i].set, m->loads.at[load].set))
                 return true;
     }
     return false;

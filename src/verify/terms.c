@@ -1,6 +1,9 @@
 // terms.c - terms over sizes and data, kept once each, and their values under the numbers that a
 // case gives to the leaves. Bits are kept as the machine has them: 32-bit results without sign.
 //
+// Constants below 2^31 are no nodes: the term itself holds the value, under SMALL. Nearly all terms
+// of a kernel are such constants.
+//
 // Invariant: operands have lower indices than the term, so evaluation ends; the depth is bounded by
 // refusing (TERM_UNKNOWN) what would get deeper than DEPTH_MAX.
 #include "terms.h"
@@ -8,6 +11,7 @@
 #include <string.h>
 
 enum { DEPTH_MAX = 400, TERMS_MAX = 4 << 20 };
+#define SMALL 0x80000000u
 
 typedef enum { T_NONE, T_CONST, T_LEAF, T_TUPLE, T_OP } TermKind;
 typedef struct {
@@ -79,7 +83,10 @@ static Term make(Terms *t, Node n)
     return (Term)t->at.n - 1;
 }
 
-Term term_const(Terms *t, u64 v) { return make(t, (Node){.kind = T_CONST, .value = v}); }
+Term term_const(Terms *t, u64 v)
+{
+    return v < SMALL ? SMALL | (Term)v : make(t, (Node){.kind = T_CONST, .value = v});
+}
 
 Term term_leaf(Terms *t, LeafKind kind, u64 key)
 {
@@ -183,8 +190,11 @@ static bool compute(const Node *n, u64 a, u64 b, u64 c, u64 *out)
     return *out = cut(r, width(t)), true;
 }
 
+static u64 now(const Terms *t, Term x) { return x & SMALL ? x & ~SMALL : t->at.at[x].now; }
+
 static bool evaluate(Terms *t, Term x)
 {
+    if (x & SMALL) return true;
     Node *n = &t->at.at[x];
     if (n->kind == T_CONST) return n->now = n->value, true;
     if (n->kind == T_LEAF) return n->bound;
@@ -192,7 +202,7 @@ static bool evaluate(Terms *t, Term x)
     if (n->stamp == t->stamp) return n->known;
     // Nothing is added while terms are evaluated, so the pointer holds.
     bool ok = evaluate(t, n->a) && (!n->b || evaluate(t, n->b)) && (!n->c || evaluate(t, n->c));
-    u64 a = t->at.at[n->a].now, b = t->at.at[n->b].now, c = t->at.at[n->c].now;
+    u64 a = now(t, n->a), b = now(t, n->b), c = now(t, n->c);
     ok = ok && compute(n, a, b, c, &n->now);
     n->known = ok;
     n->stamp = t->stamp;
@@ -202,11 +212,17 @@ static bool evaluate(Terms *t, Term x)
 bool term_value(Terms *t, Term x, u64 *v)
 {
     if (!x || !evaluate(t, x)) return false;
-    *v = t->at.at[x].now;
+    *v = now(t, x);
     return true;
 }
 
-static bool is_const(const Terms *t, Term x) { return !x || t->at.at[x].kind == T_CONST; }
+static bool is_const(const Terms *t, Term x)
+{
+    return !x || (x & SMALL) || t->at.at[x].kind == T_CONST;
+}
+
+static u64 const_value(const Terms *t, Term x) { return x & SMALL ? x & ~SMALL : t->at.at[x].value; }
+static int depth(const Terms *t, Term x) { return x & SMALL ? 0 : t->at.at[x].depth; }
 
 Term term_op(Terms *t, const ThreadOp *op, int half, Term a, Term b, Term c)
 {
@@ -218,16 +234,15 @@ Term term_op(Terms *t, const ThreadOp *op, int half, Term a, Term b, Term c)
     if (n.op != OP_CVT) n.type2 = 0;
     u64 v;
     if (is_const(t, a) && is_const(t, b) && is_const(t, c)) {
-        Node *at = t->at.at;
-        return compute(&n, at[a].value, at[b].value, at[c].value, &v) ? term_const(t, v)
-                                                                      : TERM_UNKNOWN;
+        return compute(&n, const_value(t, a), const_value(t, b), const_value(t, c), &v)
+                   ? term_const(t, v) : TERM_UNKNOWN;
     }
     if (a > b && b && (n.op == OP_ADD || n.op == OP_MUL || n.op == OP_AND || n.op == OP_OR ||
                        n.op == OP_XOR || n.op == OP_MIN || n.op == OP_MAX)) {
         n.a = b;
         n.b = a;
     }
-    n.depth = (u16)(1 + MAX(t->at.at[a].depth, MAX(t->at.at[b].depth, t->at.at[c].depth)));
+    n.depth = (u16)(1 + MAX(depth(t, a), MAX(depth(t, b), depth(t, c))));
     return n.depth > DEPTH_MAX ? TERM_UNKNOWN : make(t, n);
 }
 
@@ -235,7 +250,7 @@ Term term_op(Terms *t, const ThreadOp *op, int half, Term a, Term b, Term c)
 
 static void collect(Terms *t, Term x, Term *out, int *n, int max, int *fuel)
 {
-    if (!x || --*fuel < 0) return;
+    if (!x || (x & SMALL) || --*fuel < 0) return;
     const Node *k = &t->at.at[x];
     if (k->kind == T_LEAF && !k->bound) {
         for (int i = 0; i < *n; i++)
