@@ -123,6 +123,14 @@ static bool take_number(Cursor *c, double *out)
     return true;
 }
 
+// The body of a macro of the file without parameters, or NULL.
+static const char *macro_body(const Cursor *c, const char *name)
+{
+    for (int i = c->file->nmacros - 1; i >= 0; i--)
+        if (strcmp(c->file->macros[i].name, name) == 0) return c->file->macros[i].body;
+    return NULL;
+}
+
 // Text up to a blank that stands outside of parentheses; also stops at one of `stop`.
 // Contents such as uniform(-1, 1) are kept as written; who uses them reads them.
 static const char *take_text(Cursor *c, const char *stop)
@@ -328,6 +336,8 @@ static bool read_reference(Cursor *c, Contract *out)
         if (!arg.key || !need_char(c, '=')) return false;
         arg.value = take_text(c, ";");
         if (!*arg.value) return fail(c, "the value of the argument");
+        const char *body = macro_body(c, arg.value);
+        if (body) arg.value = body;
         vec_push(c->arena, &out->arguments, arg);
     }
     return true;

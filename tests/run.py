@@ -163,8 +163,11 @@ def collect(build, sanitized):
             words = run.partition("#")[0].split()[1:]
             yield (" ".join([f"{tag}emulator", kernel] + words),
                    lambda s, k=kernel, w=words: kernel_test(build, k, w), None)
-        types = {"gemm/gemm": ["ELEM=f16"], "gemm/persistent": ["ELEM=f16", "FP8"]}
-        for defines in [[]] + [["-D", t] for t in types.get(kernel, [])]:
+        types = {"gemm/gemm": ["ELEM=f16"], "gemm/persistent": ["ELEM=f16", "FP8"],
+                 "gdn/correct": ["VK=1", "REVERSE=1 STATE=f16 MATRIX=f16", "TF32=1 VK=1",
+                                 "REVERSE=1 TF32=1", "REVERSE=1 TF32=1 MATRIX=f32 VK=1"]}
+        for defines in [[]] + [[w for d in t.split() for w in ("-D", d)]
+                               for t in types.get(kernel, [])]:
             if not sanitized:
                 yield (f"ptxas {kernel} {' '.join(defines)}".rstrip(),
                        lambda s, p=p, d=defines: assemble_test(build, str(p), d, s), missing)

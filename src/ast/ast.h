@@ -190,7 +190,7 @@ enum {
     AST_F_ZFILL = 1 << 11,       // XFER: .zfill
     AST_F_MULTICAST = 1 << 12,   // XFER: .multicast
     AST_F_SPARSE = 1 << 13,      // XFER, MMA: .sp
-    AST_F_SWIZ = 1 << 14,        // XFER, MMA_LOAD: swizzle was written
+    AST_F_SWIZ = 1 << 14,        // XFER, MMA_LOAD, BUFFER_DECL: swizzle was written
     AST_F_TMA = 1 << 15,         // XFER: the word was tma
     AST_F_CLUSTER = 1 << 16,     // TRIGGER: .cluster
     AST_F_COOPERATIVE = 1 << 17, // PARBY: <cooperative>

@@ -82,6 +82,8 @@ int p_assign_op(int tok);                      // AstOp of `=` and `op=`, or AST
 AstNode *p_xfer(Parser *p, AstNode *result);   // at dma or tma; result: what stands before '=' or
                                                // NULL
 AstNode *p_mma(Parser *p, AstNode *result);    // at mma
+bool p_is_swizzle(const Parser *p);            // at `.swiz<B>`, which p_swizzle takes
+int p_swizzle(Parser *p);                      // its bytes
 AstNode *p_parallel(Parser *p);
 AstNode *p_foreach(Parser *p);
 AstNode *p_with(Parser *p);

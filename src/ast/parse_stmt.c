@@ -147,10 +147,14 @@ static void scalar_decls(Parser *p, NodeVec *out, AstNode *type, u32 flags)
 }
 
 // bdecl : ID ('[' expr ']')* ['{' expr '}']
-static void buffer_decls(Parser *p, NodeVec *out, AstKind kind, AstNode *type, int storage)
+// `swizzle` 0: none was written.
+static void buffer_decls(Parser *p, NodeVec *out, AstKind kind, AstNode *type, int storage,
+                         int swizzle)
 {
     do {
         AstNode *d = declared(p, kind, type, storage);
+        d->swizzle = swizzle;
+        d->flags |= swizzle ? AST_F_SWIZ : 0;
         d->list = array_counts(p);
         d->value = brace_init(p);
         if (!p->panic && p_is(p, P_ASSIGN))
@@ -163,7 +167,7 @@ static void buffer_decls(Parser *p, NodeVec *out, AstKind kind, AstNode *type, i
 
 // decl : ['mutable'] [T] sdecl,+ | [stor] T dims bdecl,+
 // A '[' behind the type makes buffers; without one the names are scalars, which have no storage.
-static void typed_decl(Parser *p, NodeVec *out, int storage, u32 flags)
+static void typed_decl(Parser *p, NodeVec *out, int storage, int swizzle, u32 flags)
 {
     AstNode *type = NULL;
     if (!(flags & AST_F_MUTABLE) || p_is(p, TOK_TYPE))
@@ -173,7 +177,7 @@ static void typed_decl(Parser *p, NodeVec *out, int storage, u32 flags)
             p_complain(p, type->loc, "drop the word",
                        "a buffer cannot be mutable, its elements always are");
         p_dims(p, type, false);
-        buffer_decls(p, out, AST_BUFFER_DECL, type, storage);
+        buffer_decls(p, out, AST_BUFFER_DECL, type, storage, swizzle);
         return;
     }
     if (storage != STOR_NONE && !p->panic)
@@ -229,18 +233,22 @@ static void frag_decls(Parser *p, NodeVec *out)
         p_fail(p, "the form is frag f32[64, 128] name",
                "expected the element type of the fragment, found '['");
     }
-    buffer_decls(p, out, AST_FRAG_DECL, type, STOR_NONE);
+    buffer_decls(p, out, AST_FRAG_DECL, type, STOR_NONE, 0);
 }
 
-// stor decl : ('global' | 'shared' | 'local') (event | T dims bdecl,+)
+// stor decl : ('global' | 'shared' | 'local') (event | ['.swiz<B>'] T dims bdecl,+)
 static void storage_decl(Parser *p, NodeVec *out)
 {
     int stor = p_is(p, KW_GLOBAL) ? STOR_GLOBAL : p_is(p, KW_SHARED) ? STOR_SHARED : STOR_LOCAL;
     p_next(p);
-    if (p_is(p, KW_EVENT))
+    if (p_is(p, KW_EVENT)) {
         event_decls(p, out, stor);
-    else
-        typed_decl(p, out, stor, 0);
+        return;
+    }
+    if (stor != STOR_SHARED && p_is_swizzle(p))
+        p_fail(p, "leave it out", "a swizzle, and the buffer is not in shared memory");
+    int swizzle = p->panic || !p_is_swizzle(p) ? 0 : p_swizzle(p);
+    typed_decl(p, out, stor, swizzle, 0);
 }
 
 // expr, but no tuple: `s : {1, 2}` is the usual slip.
@@ -594,10 +602,10 @@ static bool declaration(Parser *p, NodeVec *out)
     switch (p_tok(p)->kind) {
     case KW_MUTABLE:
         p_next(p);
-        typed_decl(p, out, STOR_NONE, AST_F_MUTABLE);
+        typed_decl(p, out, STOR_NONE, 0, AST_F_MUTABLE);
         return true;
     case TOK_TYPE:
-    case KW_STREAM: typed_decl(p, out, STOR_NONE, 0); return true;
+    case KW_STREAM: typed_decl(p, out, STOR_NONE, 0, 0); return true;
     case KW_GLOBAL:
     case KW_SHARED:
     case KW_LOCAL: storage_decl(p, out); return true;

@@ -74,19 +74,24 @@ static int angle_int(Parser *p, const char *what)
 
 // '.swiz' '<' (32 | 64 | 128) '>'
 // The widths in bytes that the copy unit and the matrix unit have in common.
-static void swizzle(Parser *p, AstNode *s)
+int p_swizzle(Parser *p)
 {
     Loc loc = p_loc(p);
     p_next(p);
+    int bytes = angle_int(p, "swiz");
+    if (!p->panic && bytes != 32 && bytes != 64 && bytes != 128)
+        p_complain(p, loc, "it is 32, 64 or 128 bytes", "no swizzle of %d bytes exists", bytes);
+    return bytes;
+}
+
+static void swizzle(Parser *p, AstNode *s)
+{
     s->flags |= AST_F_SWIZ;
-    s->swizzle = angle_int(p, "swiz");
-    if (!p->panic && s->swizzle != 32 && s->swizzle != 64 && s->swizzle != 128)
-        p_complain(p, loc, "it is 32, 64 or 128 bytes", "no swizzle of %d bytes exists",
-                   s->swizzle);
+    s->swizzle = p_swizzle(p);
 }
 
 // Both spellings are current; `.swizzle` is the long one.
-static bool is_swizzle(const Parser *p)
+bool p_is_swizzle(const Parser *p)
 {
     return p_is_method(p, "swiz") || p_is_method(p, "swizzle");
 }
@@ -109,7 +114,7 @@ static int modifier_here(const Parser *p)
 {
     if (p_is_method(p, "async")) return MOD_ASYNC;
     if (p_is_method(p, "evict_first") || p_is_method(p, "evict_last")) return MOD_EVICT;
-    if (is_swizzle(p)) return MOD_SWIZ;
+    if (p_is_swizzle(p)) return MOD_SWIZ;
     if (p_is_method(p, "zfill")) return MOD_ZFILL;
     if (p_is_method(p, "multicast")) return MOD_MULTICAST;
     if (p_is_method(p, "promote")) return MOD_PROMOTE;
@@ -349,7 +354,7 @@ static void mma_load(Parser *p, AstNode *s, AstNode *result)
 {
     s->op = MMA_LOAD;
     for (; !p->panic && p_is(p, TOK_METHOD);) {
-        if (is_swizzle(p))
+        if (p_is_swizzle(p))
             swizzle(p, s);
         else if (p_accept_method(p, "frag"))
             s->flags |= AST_F_FRAG;

@@ -337,6 +337,7 @@ static void put_decl(const AstNode *s, Buf *b)
 {
     buf_puts(b, ast_kind_name[s->kind]);
     if (s->storage) buf_printf(b, " %s", ast_storage_name(s->storage));
+    if (s->flags & AST_F_SWIZ) buf_printf(b, ".swiz<%d>", s->swizzle);
     if (s->flags & AST_F_MUTABLE) buf_puts(b, " mutable");
     if (s->kind == AST_EVENT_DECL && s->value) put_init(s->value, "<", ">", b);
     buf_putc(b, ' ');

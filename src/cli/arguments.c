@@ -302,6 +302,20 @@ static void take_specs(Run *r)
     }
 }
 
+// Generators that name a size, once its value is known.
+static void sizes_of_specs(Run *r)
+{
+    for (int i = 0; i < r->narrays; i++) {
+        DataSpec *s = &r->array[i].spec;
+        if (!r->array[i].has_spec || !s->size) continue;
+        int k = find_symbol(r->plan, s->size);
+        if (k >= 0)
+            s->a = (double)r->symbol[k];
+        else
+            unknown_name(r, true, s->text, s->size);
+    }
+}
+
 // Contents first, since the shapes of files are a source of sizes; then sizes in order of
 // precedence; last the extents and scalars that follow from them. Stops between the stages when one
 // had errors.
@@ -334,6 +348,7 @@ bool run_bind_sizes(Run *r)
     }
     if (diag_errors(r->diag)) return false;
     fill_missing(r, src);
+    sizes_of_specs(r);
     if (diag_errors(r->diag)) return false;
     bool ok = true;
     for (int i = 0; i < r->narrays; i++)

@@ -75,7 +75,8 @@ void data_put(DType type, void *p, i64 i, double v)
 
 // ---- reading a SPEC -----------------------------------------------------------------------------
 static const char *const spec_help =
-    "one of uniform(a,b), normal(mean,deviation), iota, zeros, a number, FILE.npy, bf16:FILE.npy";
+    "one of uniform(a,b), normal(mean,deviation), iota, zeros, a number, list(0,3,7), cuts(S), "
+    "FILE.npy, bf16:FILE.npy";
 
 // `name(x,y)`: the two numbers, or false.
 static bool two_numbers(const char *s, const char *name, double *x, double *y)
@@ -93,6 +94,39 @@ static bool two_numbers(const char *s, const char *name, double *x, double *y)
     if (end == s) return false;
     s = end + strspn(end, " ");
     return s[0] == ')' && !s[1 + strspn(s + 1, " ")];
+}
+
+// `list(0,3,7)`: the numbers, into the arena. False when it is another word.
+static bool read_list(Arena *a, const char *s, DataSpec *out)
+{
+    VEC(double) v = {0};
+    if (strncmp(s, "list(", 5) != 0) return false;
+    for (s += 5;;) {
+        char *end;
+        double x = strtod(s, &end);
+        if (end == s) return false;
+        vec_push(a, &v, x);
+        s = end + strspn(end, " ");
+        if (*s == ')') break;
+        if (*s++ != ',') return false;
+    }
+    out->kind = DATA_LIST;
+    out->list = v.at;
+    out->nlist = v.n;
+    return !s[1];
+}
+
+// `cuts(12)`, `cuts(S)`: a number, or the name of a size.
+static bool read_cuts(Arena *a, const char *s, DataSpec *out)
+{
+    size_t n = strlen(s);
+    if (strncmp(s, "cuts(", 5) != 0 || n < 7 || s[n - 1] != ')') return false;
+    char *end, *word = arena_strndup(a, s + 5, n - 6);
+    out->kind = DATA_CUTS;
+    out->a = strtod(word, &end);
+    if (end != word) return !*end && out->a >= 0 && out->a < 0x1p53;
+    out->size = word;
+    return !strpbrk(word, "(), ");
 }
 
 static bool ends_with(const char *s, const char *tail)
@@ -120,7 +154,9 @@ const char *data_parse(Arena *a, const char *text, DataSpec *out)
             return arena_printf(a, "`%s`: the deviation must not be negative", text);
         return NULL;
     }
+    if (read_list(a, text, out) || read_cuts(a, text, out)) return NULL;
     out->kind = DATA_CONSTANT;
+    out->a = 0;
     if (strcmp(text, "zeros") == 0) return NULL;
     if (strcmp(text, "iota") == 0) {
         out->kind = DATA_IOTA;
@@ -184,6 +220,7 @@ typedef struct {
     const DataSpec *spec;
     u64 key;        // of seed and name
     DType type;
+    i64 count;      // elements
     void *out;
 } Fill;
 
@@ -214,6 +251,10 @@ static double generated(const Fill *f, i64 i)
     case DATA_IOTA: return (double)i;
     case DATA_CONSTANT: return s->a;
     case DATA_FILE: return data_get(s->array.type, s->array.data, i);
+    case DATA_LIST: return s->list[i];
+    case DATA_CUTS: // each within half a mean piece of its even place, so they rise
+        if (i == 0 || i == f->count - 1) return i ? s->a : 0;
+        return floor(s->a * ((double)i + random_unit(f, i, 0) - 0.5) / (double)(f->count - 1));
     }
     BUG("data kind %d", s->kind);
 }
@@ -252,7 +293,10 @@ static u64 fill_key(u64 seed, const char *name)
 const char *data_fill(Arena *a, const DataSpec *s, u64 seed, const char *name, DType type,
                       i64 count, void *out)
 {
-    Fill f = {s, fill_key(seed, name), type, out};
+    Fill f = {s, fill_key(seed, name), type, count, out};
+    if (s->kind == DATA_LIST && s->nlist != count)
+        return arena_printf(a, "`%s` has %d numbers where %lld are required", s->text, s->nlist,
+                            (long long)count);
     if (s->kind == DATA_FILE) {
         if (s->array.count != count)
             return arena_printf(a, "%s has %lld elements where %lld are required", s->path,
@@ -278,6 +322,6 @@ const char *data_fill(Arena *a, const DataSpec *s, u64 seed, const char *name, D
 
 double data_scalar(const DataSpec *s, u64 seed, const char *name, DType type)
 {
-    Fill f = {s, fill_key(seed, name), type, NULL};
+    Fill f = {s, fill_key(seed, name), type, 1, NULL};
     return generated(&f, 0);
 }

@@ -2,6 +2,7 @@
 // and the contract's `inputs:` write them.
 //
 //     uniform(a,b)   normal(mean,deviation)   iota   zeros   2.5   FILE.npy   bf16:FILE.npy
+//     list(0,3,7)    cuts(S)
 //
 // A generated value depends on the seed, the parameter's name and the element's index alone:
 // neither on other parameters nor on the number of threads.
@@ -10,11 +11,22 @@
 
 #include "npy.h"
 
-typedef enum { DATA_UNIFORM, DATA_NORMAL, DATA_IOTA, DATA_CONSTANT, DATA_FILE } DataKind;
+typedef enum {
+    DATA_UNIFORM,
+    DATA_NORMAL,
+    DATA_IOTA,
+    DATA_CONSTANT,
+    DATA_FILE,
+    DATA_LIST, // the numbers themselves, as many as there are elements
+    DATA_CUTS  // whole numbers that rise from 0 to a: where a range is cut, unevenly
+} DataKind;
 // Where one input's values come from, understood; files are read by data_load.
 typedef struct {
     u8 kind;          // DataKind
-    double a, b;      // uniform: bounds; normal: mean, standard deviation; constant: a
+    double a, b;      // uniform: bounds; normal: mean, standard deviation; constant, cuts: a
+    const char *size; // cuts: the size that a is, until its value is known; NULL: a is a number
+    double *list;     // DATA_LIST
+    int nlist;
     const char *path; // DATA_FILE
     int raw;          // DATA_FILE: DType that unsigned integers of the file are the bits of, or -1
     NpyArray array;   // DATA_FILE, after data_load

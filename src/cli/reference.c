@@ -92,6 +92,12 @@ static void attention_row(const RefCase *c, i64 row, i64 first, i64 n, double *o
     }
     for (i64 d = 0; d < n && keys; d++) out[d] /= sum;
 }
+static const char *attention_rule(const RefCase *c)
+{
+    if (extent(c, 'H') && (!extent(c, 'G') || extent(c, 'H') % extent(c, 'G')))
+        return "the reference attention needs query heads in a multiple of key heads";
+    return NULL;
+}
 // One score per key.
 static i64 attention_scratch(const RefCase *c) { return extent(c, 'T'); }
 // Multiply-adds of both products for one query; under the mask a query sees half of the keys on
@@ -162,6 +168,86 @@ static void add_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, do
 }
 static double element_work(const RefCase *c) { return (double)c->row_len; }
 
+// ---- correction: states of segments, chained through their sequence -----------------------------
+// Of segment s and head h: local[S,H,K,V] is the state at its end when it began with zeros,
+// propagation[S,H,K,K] what it multiplies the state in front of it with, out[S,H,K,V] the state in
+// front of it. Sequence n has the segments offsets[n] to offsets[n+1] - 1 and begins with raw[n], or
+// with zeros where raw has no sequences:
+//     state(s + 1) = local[s] + (fallback[s] ? propagation[s] state(s) : 0)
+// reverse: the sequence is walked from its last segment to its first, and propagation is transposed.
+// vk: local, raw and out are [S,H,V,K]. A segment of no sequence has no right value: NaN.
+static i64 correction_first(const RefCase *c, i64 s, i64 *sequence)
+{
+    for (i64 n = 0; n + 1 < extent(c, 'P'); n++) {
+        i64 lo = (i64)c->f32[3][n], hi = (i64)c->f32[3][n + 1];
+        if (s < lo || s >= hi) continue;
+        *sequence = n;
+        return c->reverse ? hi - 1 : lo;
+    }
+    return -1;
+}
+
+// One matrix of an array in the layout of the states, as [K][V].
+static void correction_read(const RefCase *c, const float *x, double *to)
+{
+    i64 K = extent(c, c->vk ? 'B' : 'A'), V = extent(c, c->vk ? 'A' : 'B');
+    for (i64 k = 0; k < K; k++)
+        for (i64 v = 0; v < V; v++) to[k * V + v] = (double)(c->vk ? x[v * K + k] : x[k * V + v]);
+}
+
+// to += propagation of `at` (segment and head), transposed in reverse, times `state`.
+static void correction_step(const RefCase *c, i64 at, const double *state, double *to)
+{
+    i64 K = extent(c, 'C'), V = extent(c, c->vk ? 'A' : 'B');
+    const float *m = c->f32[1] + at * K * K;
+    for (i64 k = 0; k < K; k++)
+        for (i64 j = 0; j < K; j++) {
+            double f = (double)(c->reverse ? m[j * K + k] : m[k * K + j]);
+            for (i64 v = 0; v < V; v++) to[k * V + v] += f * state[j * V + v];
+        }
+}
+
+// A row is the whole state of a segment and head. Its chain begins where nothing older counts: at
+// the sequence's first segment, or behind a segment that does not fall back.
+static void correction_row(const RefCase *c, i64 row, i64 first, i64 n, double *out, double *scratch)
+{
+    i64 H = extent(c, 'H'), R = extent(c, 'R'), head = row % H, s = row / H, sequence = 0;
+    i64 step = c->reverse ? -1 : 1, origin = correction_first(c, s, &sequence), from = s;
+    double *state = scratch, *next = scratch + n;
+    (void)first;
+    for (i64 i = 0; i < n; i++) state[i] = origin < 0 ? NAN : 0;
+    while (origin >= 0 && from != origin && c->f32[2][(from - step) * H + head] != 0) from -= step;
+    if (origin >= 0 && from != origin)
+        correction_read(c, c->f32[0] + ((from - step) * H + head) * n, state);
+    else if (origin >= 0 && R)
+        correction_read(c, c->f32[4] + (sequence * H + head) * n, state);
+    for (; origin >= 0 && from != s; from += step) {
+        correction_read(c, c->f32[0] + (from * H + head) * n, next);
+        correction_step(c, from * H + head, state, next);
+        double *spent = state;
+        state = next;
+        next = spent;
+    }
+    i64 K = extent(c, 'C'), V = K ? n / K : 0;
+    for (i64 k = 0; k < K; k++)
+        for (i64 v = 0; v < V; v++) out[c->vk ? v * K + k : k * V + v] = state[k * V + v];
+}
+static i64 correction_scratch(const RefCase *c) { return 2 * c->row_len; }
+// Half of a chain, if all sequences are one and everything falls back: too much for most.
+static double correction_work(const RefCase *c)
+{
+    return (double)c->row_len * (double)extent(c, 'C') * (double)extent(c, 'S') / 2;
+}
+static const char *correction_rule(const RefCase *c)
+{
+    if (extent(c, c->vk ? 'B' : 'A') != extent(c, 'C'))
+        return "the reference correction needs states and matrices of one K";
+    if (extent(c, 'P') < 1 || (extent(c, 'R') && extent(c, 'R') != extent(c, 'P') - 1))
+        return "the reference correction needs an offset more than sequences, and a raw state of "
+               "each or of none";
+    return NULL;
+}
+
 static i64 no_scratch(const RefCase *c)
 {
     (void)c;
@@ -175,20 +261,22 @@ static double no_flops(const RefCase *c)
 }
 
 // Columns: name, shapes of the inputs, their number, shape of the output, trailing dimensions of a
-// row, whether inputs are wanted as f32, arguments, and the four functions.
+// row, whether inputs are wanted as f32, arguments, the four functions, and the rule of the extents.
 static const Reference references[] = {
     {"attention", {"BSHD", "BTGD", "BTGD"}, 3, "BSHD", 1, true, "causal scale", attention_row,
-     attention_scratch, attention_work, attention_flops},
-    {"gemm", {"MK", "NK"}, 2, "MN", 1, true, "", gemm_row, no_scratch, gemm_work, gemm_flops},
-    {"rowsum", {"MN"}, 1, "M", 0, false, "", rowsum_row, no_scratch, rowsum_work, no_flops},
-    {"copy", {NULL}, 1, NULL, 0, false, "", copy_row, no_scratch, element_work, no_flops},
-    {"add", {NULL}, 2, NULL, 0, false, "", add_row, no_scratch, element_work, no_flops},
+     attention_scratch, attention_work, attention_flops, attention_rule},
+    {"gemm", {"MK", "NK"}, 2, "MN", 1, true, "", gemm_row, no_scratch, gemm_work, gemm_flops, NULL},
+    {"correction", {"SHAB", "SHCC", "SH", "P", "RHAB"}, 5, "SHAB", 2, true, "reverse vk",
+     correction_row, correction_scratch, correction_work, no_flops, correction_rule},
+    {"rowsum", {"MN"}, 1, "M", 0, false, "", rowsum_row, no_scratch, rowsum_work, no_flops, NULL},
+    {"copy", {NULL}, 1, NULL, 0, false, "", copy_row, no_scratch, element_work, no_flops, NULL},
+    {"add", {NULL}, 2, NULL, 0, false, "", add_row, no_scratch, element_work, no_flops, NULL},
 };
 
 // The list for messages is written out: it stands beside the table that it repeats.
 const Reference *ref_find(const char *name, const char **all)
 {
-    *all = "attention, gemm, rowsum, copy, add";
+    *all = "attention, gemm, correction, rowsum, copy, add";
     for (int i = 0; i < COUNT(references); i++)
         if (strcmp(references[i].name, name) == 0) return &references[i];
     return NULL;
@@ -265,7 +353,7 @@ static double read_sum(Reader *r, int depth)
 // extents.
 static const char *bind_arguments(Arena *a, RefCase *c, const RefArgument *arg, int nargs)
 {
-    c->causal = false;
+    c->causal = c->reverse = c->vk = false;
     c->scale = 1;
     for (int i = 0; i < nargs; i++) {
         const char *known = strstr(c->ref->arguments, arg[i].key);
@@ -282,6 +370,8 @@ static const char *bind_arguments(Arena *a, RefCase *c, const RefArgument *arg, 
                                 c->ref->name, arg[i].key, arg[i].value, c->nletters, c->letter);
         if (strcmp(arg[i].key, "causal") == 0) c->causal = v != 0;
         if (strcmp(arg[i].key, "scale") == 0) c->scale = v;
+        if (strcmp(arg[i].key, "reverse") == 0) c->reverse = v != 0;
+        if (strcmp(arg[i].key, "vk") == 0) c->vk = v != 0;
     }
     return NULL;
 }
@@ -313,7 +403,8 @@ static const char *bind_shape(Arena *a, RefCase *c, const RefTensor *t, const ch
 // Inputs first, then the output; `any shape` references compare numbers of elements only.
 static const char *bind_shapes(Arena *a, RefCase *c)
 {
-    static const char *const nth[] = {"input 1", "input 2", "input 3", "input 4"};
+    static const char *const nth[] = {"input 1", "input 2", "input 3", "input 4",
+                                      "input 5"};
     const Reference *r = c->ref;
     for (int i = 0; i < c->nin; i++) {
         if (r->in[0]) {
@@ -327,9 +418,6 @@ static const char *bind_shapes(Arena *a, RefCase *c)
         const char *why = bind_shape(a, c, &c->out, r->out, "the output");
         if (why) return why;
     }
-    if (strcmp(r->name, "attention") == 0 && extent(c, 'H') &&
-        (!extent(c, 'G') || extent(c, 'H') % extent(c, 'G')))
-        return "the reference attention needs query heads in a multiple of key heads";
     return NULL;
 }
 
@@ -380,6 +468,7 @@ const char *ref_begin(Arena *a, const Reference *r, const RefArgument *arg, int 
                             r->name, r->nin, c->nin);
     const char *why = bind_shapes(a, c);
     if (!why) why = bind_arguments(a, c, arg, nargs);
+    if (!why && r->rule) why = r->rule(c);
     if (why) return why;
     set_rows(c);
     for (int i = 0; i < c->nin && r->needs_f32; i++) {

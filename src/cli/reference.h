@@ -5,7 +5,7 @@
 
 #include "../base/base.h"
 
-enum { REF_MAX_RANK = 6, REF_MAX_INPUTS = 4, REF_MAX_LETTERS = 8 };
+enum { REF_MAX_RANK = 6, REF_MAX_INPUTS = 5, REF_MAX_LETTERS = 8 };
 
 // An array as it lies in host memory, dense and row-major.
 typedef struct {
@@ -32,6 +32,7 @@ typedef struct {
     int nletters;
     bool causal;           // attention
     double scale;          // attention
+    bool reverse, vk;      // correction
     float *f32[REF_MAX_INPUTS]; // inputs as float, where the reference asks for them; malloc'd
     // The output in rows of row_len elements (the last may be shorter), row_dim[] giving the
     // extents that a row number runs over, outer to inner.
@@ -54,6 +55,7 @@ struct Reference {
     i64 (*scratch_len)(const RefCase *c);
     double (*row_work)(const RefCase *c); // multiply-adds of one row, on average
     double (*flops)(const RefCase *c);    // of the whole job by the usual formula; 0: bytes count
+    const char *(*rule)(const RefCase *c); // NULL, or what the extents break; may be left out
 };
 
 // NULL when there is none; *all lists the names for messages.

@@ -114,6 +114,7 @@ typedef struct { // what the first walk found for an accumulator
 
 typedef struct {                // kept per shared buffer, for messages
     Loc swizzle_loc, plain_loc; // first copy with and without a swizzle; line 0: none
+    bool swizzle_declared;      // swizzle_loc is the declaration: copies need not repeat it
     Symbol *pending;            // async copy into it that was not waited for
     const AstNode *decl;        // its declaration, or NULL
 } BufferUse;
@@ -315,6 +316,7 @@ void resolve_copy(Resolve *r, const AstNode *s);
 void resolve_wait(Resolve *r, const AstNode *s);
 void resolve_pending(Resolve *r, const TileView *v, Loc loc); // error when its copy is in flight
 int resolve_add_buffer(Resolve *r, TileBuffer b);
+bool resolve_swizzle(Resolve *r, int buffer, const AstNode *s); // false: error at s
 
 // ---- resolve_frag.c
 void resolve_frag_decl(Resolve *r, const AstNode *s);

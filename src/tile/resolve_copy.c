@@ -1,7 +1,7 @@
 // resolve_copy.c - transfers between memories, the futures that they make, and the rules of both.
 //
-// A shared buffer has one swizzle: that of the copies which fill it. What is known about each
-// buffer of the kernel stands in r->uses.
+// A shared buffer has one swizzle: its declaration's, or that of the copies which fill it. What is
+// known about each buffer of the kernel stands in r->uses.
 #include "resolve.h"
 
 // Buffers of one name (the same statement in two scopes) are told apart by a number.
@@ -245,14 +245,48 @@ static bool check_tma(Resolve *r, const Transfer *t)
     return true;
 }
 
-// The layout that the copy gives to its shared side.
-static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
+static SmemLayout layout_of(const AstNode *s)
 {
-    const AstNode *s = t->s;
-    *out = s->swizzle == 128  ? SL_SWZ128
+    return s->swizzle == 128  ? SL_SWZ128
            : s->swizzle == 64 ? SL_SWZ64
            : s->swizzle == 32 ? SL_SWZ32
                               : SL_ROW;
+}
+
+// The swizzle written at `s`, a declaration or a copy, becomes the buffer's.
+bool resolve_swizzle(Resolve *r, int buffer, const AstNode *s)
+{
+    TileBuffer *b = &r->k->buffers.at[buffer];
+    BufferUse *use = &r->uses.at[buffer];
+    SmemLayout layout = layout_of(s);
+    i64 cols = 0;
+    expr_is_const(b->dim[b->rank - 1], &cols);
+    int span = smem_layout[layout].span;
+    if (cols * dtype_bytes[b->type] % span || !cols) {
+        resolve_error(
+            r, s->loc, NULL,
+            "swizzle %d needs rows of a multiple of %d bytes; '%s' has rows of %lld bytes", span,
+            span, b->name, (long long)(cols * dtype_bytes[b->type]));
+        return false;
+    }
+    Loc other = use->swizzle_loc.line ? use->swizzle_loc : use->plain_loc;
+    if ((use->swizzle_loc.line && b->layout != layout) || use->plain_loc.line) {
+        resolve_error(r, s->loc, "one buffer has one swizzle",
+                      "'%s' gets swizzle %d here, but %s in line %u", b->name, span,
+                      use->swizzle_loc.line ? "another one" : "none", other.line);
+        return false;
+    }
+    if (!use->swizzle_loc.line) use->swizzle_loc = s->loc;
+    use->swizzle_declared |= s->kind == AST_BUFFER_DECL;
+    b->layout = layout;
+    return true;
+}
+
+// The layout that the copy gives to its shared side, or finds there.
+static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
+{
+    const AstNode *s = t->s;
+    *out = layout_of(s);
     const Value *shared = t->dst_shared ? &t->dst : &t->src;
     if (!t->dst_shared && !t->src_shared) {
         if (*out == SL_ROW) return true;
@@ -263,6 +297,7 @@ static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
     TileBuffer *b = &r->k->buffers.at[id];
     BufferUse *use = &r->uses.at[id];
     bool fills = t->dst_shared && !t->src_shared && !t->local;
+    if (*out == SL_ROW && fills && use->swizzle_declared) *out = (SmemLayout)b->layout;
     if (*out == SL_ROW) {
         if (fills && use->swizzle_loc.line) {
             resolve_error(
@@ -275,26 +310,7 @@ static bool apply_swizzle(Resolve *r, const Transfer *t, SmemLayout *out)
         if (fills && !use->plain_loc.line) use->plain_loc = s->loc;
         return true;
     }
-    i64 cols = 0;
-    expr_is_const(b->dim[b->rank - 1], &cols);
-    int span = smem_layout[*out].span;
-    if (cols * dtype_bytes[b->type] % span || !cols) {
-        resolve_error(
-            r, s->loc, NULL,
-            "swizzle %d needs rows of a multiple of %d bytes; '%s' has rows of %lld bytes", span,
-            span, b->name, (long long)(cols * dtype_bytes[b->type]));
-        return false;
-    }
-    Loc other = use->swizzle_loc.line ? use->swizzle_loc : use->plain_loc;
-    if ((use->swizzle_loc.line && b->layout != *out) || use->plain_loc.line) {
-        resolve_error(r, s->loc, "one buffer has one swizzle",
-                      "'%s' gets swizzle %d here, but %s in line %u", b->name, span,
-                      use->swizzle_loc.line ? "another one" : "none", other.line);
-        return false;
-    }
-    if (!use->swizzle_loc.line) use->swizzle_loc = s->loc;
-    b->layout = *out;
-    return true;
+    return !s->swizzle || resolve_swizzle(r, id, s);
 }
 
 // ---- destinations ------------------------------------------------------------------------------

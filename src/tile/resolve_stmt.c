@@ -352,6 +352,7 @@ void resolve_buffer_decl(Resolve *r, const AstNode *s)
         v = resolve_declare_buffer(r, s, b);
         id = v.buffer;
     }
+    if (s->swizzle) resolve_swizzle(r, id, s);
     scope_add(r, s->name, s->loc, v);
     if (s->value && v.ncount)
         resolve_unsupported(r, s->value->loc, "an initialiser of an array of buffers");

@@ -134,7 +134,25 @@ static void generators(Arena *a)
     data_fill(a, &dice, 1, "d", DT_S32, 1000, whole);
     for (int i = 0; i < 1000; i++) seen |= whole[i] >= 1 && whole[i] <= 6 ? 1 << whole[i] : 1;
     check(seen == 0x7e, "integers of uniform include both bounds and nothing else");
-    static const char *const wrong[] = {"uniform(2,1)", "uniform(1)", "uniform(1,2", "normal(0,-1)",
+    DataSpec list, cuts;
+    i32 at[9];
+    check(!data_parse(a, "list(0, -3,7)", &list) && !data_fill(a, &list, 1, "x", DT_S32, 3, at) &&
+              at[0] == 0 && at[1] == -3 && at[2] == 7, "a list");
+    check(data_fill(a, &list, 1, "x", DT_S32, 4, at) != NULL, "a list of another length");
+    check(!data_parse(a, "cuts(20)", &cuts) && cuts.a == 20 && !cuts.size, "cuts of a number");
+    bool rising = true, even = true;
+    for (u64 seed = 0; seed < 50; seed++) {
+        data_fill(a, &cuts, seed, "x", DT_S32, 9, at);
+        rising = rising && at[0] == 0 && at[8] == 20;
+        for (int i = 1; i < 9; i++) rising = rising && at[i] >= at[i - 1];
+        for (int i = 1; i < 9; i++) even = even && at[i] - at[i - 1] == 20 / 8;
+    }
+    check(rising && !even, "cuts rise from 0 to the end, unevenly");
+    data_fill(a, &cuts, 1, "x", DT_S32, 1, at);
+    check(at[0] == 0, "cuts into no pieces");
+    check(!data_parse(a, "cuts(S)", &cuts) && !strcmp(cuts.size, "S"), "cuts of a size");
+    static const char *const wrong[] = {"list()", "list(1,)", "list(1,2", "list(1)x", "cuts()",
+                                        "cuts(-1)", "cuts(S,T)", "cuts(2x)", "uniform(2,1)", "uniform(1)", "uniform(1,2", "normal(0,-1)",
                                         "gauss(0,1)", "", "x.np", "1.5x", "bf16:x"};
     for (int i = 0; i < COUNT(wrong); i++)
         check(data_parse(a, wrong[i], &file) != NULL, wrong[i]);
@@ -216,6 +234,58 @@ static void gemm_by_hand(Arena *a)
     ref_end(&c);
 }
 
+// States of two numbers, three segments in two sequences, the second of which is empty in the middle.
+static void correction_by_hand(Arena *a)
+{
+    const i64 dx[4] = {3, 1, 2, 1}, dm[4] = {3, 1, 2, 2}, df[2] = {3, 1}, dp[1] = {4}, dr[4] = {3, 1, 2, 1};
+    const float ends[6] = {1, 2, 3, 4, 5, 6}, m[12] = {1, 2, 0, 1, 3, 0, 1, 1, 9, 9, 9, 9};
+    const float raw[6] = {10, 20, -1, -1, 7, 8};
+    const u8 fallback[3] = {1, 0, 1};
+    const i32 offsets[4] = {0, 2, 2, 3};
+    // Segment 1 of sequence 0: ends[0] + m[0] raw[0] = {1 + 10 + 40, 2 + 20}.
+    float forward[6] = {10, 20, 51, 22, 7, 8};
+    // Backwards segment 0 has ends[1] alone, since segment 1 does not fall back.
+    const float back[6] = {3, 4, 10, 20, 7, 8};
+    RefArgument arg[2] = {{"reverse", "0"}, {"vk", "0"}};
+    RefCase c = {.nin = 5, .in = {tensor(DT_F32, 4, dx, ends), tensor(DT_F32, 4, dm, m),
+                                  tensor(DT_U8, 2, df, fallback), tensor(DT_S32, 1, dp, offsets),
+                                  tensor(DT_F32, 4, dr, raw)},
+                 .out = tensor(DT_F32, 4, dx, forward)};
+    const RefCase fresh = c;
+    RefResult r = compare(a, "correction", &c, arg, 2, 0);
+    check(r.wrong == 0 && r.checked == 6, "correction, forward");
+    forward[2] = 50;
+    c = fresh;
+    r = compare(a, "correction", &c, arg, 2, 0);
+    check(r.wrong == 1 && r.worst_at == 2, "correction finds an error");
+    c = fresh;
+    c.out = tensor(DT_F32, 4, dx, back);
+    arg[0].value = "1";
+    r = compare(a, "correction", &c, arg, 2, 0);
+    check(r.wrong == 0, "correction, in reverse");
+    // Everything falls back and nothing is raw: 0, then ends[1] + transposed m[1] 0.
+    const u8 all[3] = {1, 1, 1};
+    const i32 one[4] = {0, 0, 3, 3};
+    const i64 none[4] = {0, 1, 2, 1}, vk[4] = {3, 1, 1, 2};
+    // Segment 1: {5, 6}. Segment 0: {3, 4} + m[1]^T {5, 6} = {3 + 15 + 6, 4 + 6}.
+    const float chain[6] = {24, 10, 5, 6, 0, 0};
+    for (int layout = 0; layout < 2; layout++) {
+        const i64 *dim = layout ? vk : dx;
+        c = (RefCase){.nin = 5, .in = {tensor(DT_F32, 4, dim, ends), tensor(DT_F32, 4, dm, m),
+                                       tensor(DT_U8, 2, df, all), tensor(DT_S32, 1, dp, one),
+                                       tensor(DT_F32, 4, layout ? (i64[4]){0, 1, 1, 2} : none, raw)},
+                      .out = tensor(DT_F32, 4, dim, chain)};
+        arg[1].value = layout ? "1" : "0";
+        r = compare(a, "correction", &c, arg, 2, 0);
+        check(r.wrong == 0 && r.checked == 6, "correction without raw states");
+    }
+    c = fresh;
+    c.in[4] = tensor(DT_F32, 4, (i64[4]){2, 1, 2, 1}, raw);
+    const char *names;
+    check(ref_begin(a, ref_find("correction", &names), arg, 2, &c) != NULL, "a raw state too few");
+    ref_end(&c);
+}
+
 // A job beyond the budget: a sample, with corners, still seeing NaN anywhere.
 static void sampled(Arena *a)
 {
@@ -271,6 +341,7 @@ int main(void)
     generators(a);
     attention_by_hand(a);
     gemm_by_hand(a);
+    correction_by_hand(a);
     sampled(a);
     words_and_passes();
     arena_free(a);
