@@ -56,6 +56,7 @@ static bool run_resolve(Compilation *c)
     m->names = c->names;
     m->exprs = c->exprs;
     m->diag = c->diag;
+    m->options = c->options;
     c->contract = contract_read(c->arena, c->names, c->diag, c->ast);
     bool ok = tile_from_ast(m, c->ast, c->contract, intern(c->names, c->entry));
     if (!ok || m->fns.n != 1) return false;
@@ -71,6 +72,7 @@ static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
 
 static bool run_fuse(Compilation *c) { return tile_fuse(c->tile); }
 static bool run_early(Compilation *c) { return tile_start_copies_early(c->tile); }
+static bool run_pipeline(Compilation *c) { return tile_pipeline(c->tile); }
 
 // Also fills the steps of the plan, which the back ends and the runtime launch from.
 static bool run_lower(Compilation *c)
@@ -126,7 +128,10 @@ const Pass pass_table[] = {
      "products that are only added become multiply-adds, once and for all back ends"},
     {"early", FORM_TILE, run_early, {"resolve"},
      "copies start before the arithmetic in front of them, which hides their latency"},
-    {"lower", FORM_THREAD, run_lower, {"layouts", "fuse", "early"},
+    {"pipeline", FORM_TILE, run_pipeline, {"fuse", "early"},
+     "loops that ask for it become producer and consumers; nothing changes the order of statements "
+     "behind it, so the last use of a slot is the last one"},
+    {"lower", FORM_THREAD, run_lower, {"layouts", "pipeline"},
      "machine operations, barriers, addresses, and the steps of the launch plan; needs layouts"},
     {"rename", FORM_THREAD, run_rename, {"lower"},
      "registers that a loop hands to its next round change names instead of being moved"},

@@ -31,6 +31,7 @@ typedef struct {
     int ndefines;
     const char *entry;         // tile function; NULL: the only one of the file
     PassForm until;            // stop once this form is reached
+    TileOptions options;       // that change the program
     // what to show and check besides
     const char *dump;          // pass after which the program is printed, or "all"; NULL: none
     Buf *dump_out;

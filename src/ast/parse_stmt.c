@@ -629,12 +629,12 @@ static void attributed(Parser *p, NodeVec *out)
     p_stmt(p, out);
     AstNode *s = out->n > first ? out->at[first] : NULL;
     bool takes = s && (s->kind == AST_PARALLEL || s->kind == AST_MMA || s->kind == AST_FOREACH ||
-                       s->kind == AST_ERROR);
+                       s->kind == AST_BUFFER_DECL || s->kind == AST_XFER || s->kind == AST_ERROR);
     if (!takes)
-        p_complain(p, loc, "they stand before parallel, foreach or mma",
+        p_complain(p, loc,
+                   "they stand before parallel, foreach, mma, a copy or a shared buffer",
                    "these attributes belong to no statement");
-    else
-        s->attrs = p_list(&attrs);
+    for (int i = first; takes && i < out->n; i++) out->at[i]->attrs = p_list(&attrs);
 }
 
 // Skips `for (..)` or `do`, whose semicolons end no statement; the body is then read as a block.

@@ -871,11 +871,12 @@ AstNode *p_sync_stmt(Parser *p)
 
 // ---- attributes ---------------------------------------------------------------------------------
 
-// attr : '[' '[' ID '(' expr,* ')' ']' ']'
+// attr : '[' '[' ID ['(' expr,* ')'] ']' ']'
 // The caller saw both brackets. The names are few, so a misspelt one is an error and not ignored.
 static AstNode *attr(Parser *p)
 {
-    static const char *const known[] = {"launch_bounds", "maxnreg", "schedule"};
+    static const char *const known[] = {"launch_bounds", "maxnreg",  "schedule",
+                                        "pipeline",      "handoff", "no_specialise"};
     AstNode *a = p_node(p, AST_ATTR, p_loc(p));
     NodeVec v = {0};
     p_next(p);
@@ -885,9 +886,12 @@ static AstNode *attr(Parser *p)
     bool ok = false;
     for (int i = 0; a->name && i < COUNT(known); i++) ok = ok || strcmp(a->name, known[i]) == 0;
     if (!ok)
-        p_fail_at(p, loc, "known are launch_bounds, maxnreg and schedule", "unknown attribute '%s'",
-                  a->name ? a->name : "");
-    if (p_expect(p, P_LPAREN, "'(' and the values of the attribute")) p_exprs(p, &v, P_RPAREN);
+        p_fail_at(p, loc,
+                  "known are launch_bounds, maxnreg, schedule, pipeline, handoff and no_specialise",
+                  "unknown attribute '%s'", a->name ? a->name : "");
+    bool bare = ok && strcmp(a->name, "no_specialise") == 0;
+    if (!bare && p_expect(p, P_LPAREN, "'(' and the values of the attribute"))
+        p_exprs(p, &v, P_RPAREN);
     a->list = p_list(&v);
     p_expect(p, P_RBRACKET, "']]'");
     p_expect(p, P_RBRACKET, "']]'");

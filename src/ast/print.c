@@ -565,7 +565,10 @@ static void put_simple(const AstNode *s, Buf *b)
         ast_expr_text(s->value, b);
         break;
     case AST_EXPR: put_init(s->value, "do ", "", b); break;
-    case AST_XFER: put_xfer(s, b); break;
+    case AST_XFER:
+        put_xfer(s, b);
+        put_attrs(&s->attrs, b);
+        break;
     case AST_MMA:
         put_mma(s, b);
         put_attrs(&s->attrs, b);

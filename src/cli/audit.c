@@ -11,7 +11,7 @@
 #include <string.h>
 
 // Order of the table below: cli_next answers with the index of the row.
-enum { OPT_ENTRY, OPT_DEFINE, OPT_LIST, OPT_HELP, OPT_H };
+enum { OPT_ENTRY, OPT_DEFINE, OPT_LIST, OPT_HELP, OPT_H, CLI_PROGRAM_ENUM };
 
 static const CliOption options[] = {
     {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
@@ -20,6 +20,7 @@ static const CliOption options[] = {
                      "scoreboards waited for and set"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
+    CLI_PROGRAM_OPTIONS,
 };
 
 typedef struct {
@@ -64,6 +65,7 @@ static bool read_words(AuditJob *j, int argc, char **argv)
         case OPT_LIST: j->list = true; break;
         case OPT_HELP:
         case OPT_H: j->help = true; break;
+        CLI_PROGRAM_CASES(&j->source, value, j->arena, j->diag);
         default: BUG("option without a case");
         }
     }

@@ -11,7 +11,7 @@
 
 // Order of the table below: cli_next answers with the index of the row.
 enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME,
-       OPT_EXPLAIN, OPT_HELP, OPT_H };
+       OPT_EXPLAIN, OPT_HELP, OPT_H, CLI_PROGRAM_ENUM };
 
 static const CliOption options[] = {
     {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
@@ -27,6 +27,7 @@ static const CliOption options[] = {
                         "-o no file is written then"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
+    CLI_PROGRAM_OPTIONS,
 };
 
 // What the command line asked for; strings are the command line's own.
@@ -118,6 +119,7 @@ static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
         case OPT_EXPLAIN: j->explain = true; break;
         case OPT_HELP:
         case OPT_H: j->help = true; break;
+        CLI_PROGRAM_CASES(&j->source, value, a, d);
         default: BUG("option without a case");
         }
     }

@@ -31,6 +31,18 @@ bool cli_define(CliSource *s, const char *word, Arena *a, Diag *d)
     return true;
 }
 
+void cli_handoff(CliSource *s, const char *word, Arena *a, Diag *d)
+{
+    for (int i = HANDOFF_PROXY; i < HANDOFF_COUNT; i++) {
+        if (strcmp(word, tile_handoff_name[i]) != 0) continue;
+        s->options.handoff = (u8)i;
+        return;
+    }
+    const char *meant = cli_closest(word, tile_handoff_name + 1, HANDOFF_COUNT - 1);
+    diag_error(d, (Loc){0}, meant ? arena_printf(a, "did you mean %s?", meant) : NULL,
+               "--handoff takes proxy, delay, membar or none, found `%s`", word);
+}
+
 // The text is copied into the arena, since the syntax tree and messages point into it.
 bool cli_read_source(const CliSource *s, Compilation *c)
 {
@@ -47,6 +59,7 @@ bool cli_read_source(const CliSource *s, Compilation *c)
     c->entry = s->entry;
     c->defines = s->defines.at;
     c->ndefines = s->defines.n;
+    c->options = s->options;
     buf_free(&b);
     return true;
 }

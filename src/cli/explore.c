@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Order of the table below: cli_next answers with the index of the row.
-enum { OPT_ENTRY, OPT_DEFINE, OPT_TRIPS, OPT_CASES, OPT_STATES, OPT_FULL, OPT_HELP, OPT_H };
+enum { OPT_ENTRY, OPT_DEFINE, OPT_TRIPS, OPT_CASES, OPT_STATES, OPT_FULL, OPT_HELP, OPT_H, CLI_PROGRAM_ENUM };
 
 static const CliOption options[] = {
     {"-e", "ENTRY", "explore this tile function; needed when the file has several"},
@@ -19,6 +19,7 @@ static const CliOption options[] = {
     {"--full", NULL, "every interleaving one by one, without partial-order reduction"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
+    CLI_PROGRAM_OPTIONS,
 };
 
 enum { DEFAULT_CASES = 100, DEFAULT_STATES = 1000000, MOST_TRIPS = 11 };
@@ -88,6 +89,7 @@ static bool read_words(ExploreJob *j, int argc, char **argv, Arena *a, Diag *d)
         case OPT_FULL: j->o.full = true; break;
         case OPT_HELP:
         case OPT_H: j->help = true; break;
+        CLI_PROGRAM_CASES(&j->source, value, a, d);
         default: BUG("option without a case");
         }
     }

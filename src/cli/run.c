@@ -13,7 +13,7 @@
 // Order of the table below: cli_next answers with the index of the row.
 enum {
     OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_OUT, OPT_SEED, OPT_DEVICE, OPT_SCHEDULE, OPT_SEEDS,
-    OPT_NO_HAZARDS, OPT_SMS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_TIME, OPT_HELP, OPT_H
+    OPT_NO_HAZARDS, OPT_SMS, OPT_ONCE, OPT_WARMUP, OPT_REPEAT, OPT_TIME, OPT_HELP, OPT_H, CLI_PROGRAM_ENUM
 };
 
 static const CliOption options[] = {
@@ -36,6 +36,7 @@ static const CliOption options[] = {
     {"--time", NULL, "print where the time before the first launch went, to standard error"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
+    CLI_PROGRAM_OPTIONS,
 };
 
 static void print_help(void)
@@ -170,6 +171,7 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         case OPT_TIME: o->time = true; break;
         case OPT_HELP:
         case OPT_H: o->help = true; break;
+        CLI_PROGRAM_CASES(&o->source, value, a, d);
         default: BUG("option without a case");
         }
     }

@@ -330,7 +330,8 @@ static int instance_threads(const Lower *l, TileLevel level)
 }
 
 // A parallel level becomes arithmetic on the thread index, and no code of its own: var = tid part /
-// (threads of one instance) % count. Level BLOCK never comes here (block_variables).
+// (threads of one instance) % count; inside a role the tid counts from the role's first thread. Level
+// BLOCK never comes here (block_variables).
 void lower_op_PAR(Lower *l, const TileOp *op)
 {
     TileLevel level = (TileLevel)op->level;
@@ -345,10 +346,17 @@ void lower_op_PAR(Lower *l, const TileOp *op)
         expr_is_const(b->at[0]->hi, &c);
         inner *= c;
     }
+    i64 unit = inner * instance_threads(l, level), first = 0;
     i64 enclosing = outer == LEVEL_GROUP4 ? 128 : outer == LEVEL_WARP ? 32 : l->tf->threads;
-    const Expr *e = tid_part(l, 1, enclosing);
-    e = expr_bin(l->x, EX_DIV, e, lower_const(l, inner * instance_threads(l, level)));
-    e = expr_bin(l->x, EX_MOD, e, lower_const(l, count));
+    if (outer == LEVEL_BLOCK) first = l->role.lo, enclosing = l->role.hi - l->role.lo;
+    // Threads outside of the role compute something here that nobody reads.
+    const Expr *e = first ? expr_sub(l->x, tid_part(l, 1, 0), lower_const(l, first))
+                          : tid_part(l, 1, enclosing);
+    if (first % unit == 0 && first)
+        e = expr_sub(l->x, tid_part(l, unit, 0), lower_const(l, first / unit));
+    else
+        e = expr_bin(l->x, EX_DIV, e, lower_const(l, unit));
+    if (unit * count < enclosing || !first) e = expr_bin(l->x, EX_MOD, e, lower_const(l, count));
     if (count == 1) e = lower_const(l, 0);
     i64 ignored;
     if (!expr_is_const(e, &ignored)) e = lower_reg_expr(l, derived(l, op->var, e, count - 1));

@@ -528,7 +528,9 @@ static void kernel_attributes(Resolve *r, const AstNode *s)
         const AstNode *a = s->attrs.at[i];
         i64 v[3] = {0};
         if (a->kind != AST_ATTR || !a->name) continue;
-        if (!strcmp(a->name, "launch_bounds")) {
+        if (!strcmp(a->name, "no_specialise")) {
+            k->sequential = true;
+        } else if (!strcmp(a->name, "launch_bounds")) {
             bool ok = bound_list(r, a, 1, 3);
             for (int j = 0; ok && j < a->list.n; j++)
                 ok = a->list.at[j]->kind == AST_WILD ||
@@ -547,7 +549,7 @@ static void kernel_attributes(Resolve *r, const AstNode *s)
                 resolve_const(r, a->list.at[0], "the register count of maxnreg", 1, 255, &v[0]))
                 k->maxnreg = (int)v[0];
         } else {
-            resolve_error(r, a->loc, "launch_bounds and maxnreg exist",
+            resolve_error(r, a->loc, "launch_bounds, maxnreg and no_specialise exist",
                           "unknown attribute '%s' of parallel", a->name);
         }
     }

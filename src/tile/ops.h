@@ -9,6 +9,7 @@
 //     B body         O other        t event and order      r thread range (lo, hi constants)
 //     T text (print)
 //     p first column of the fragment in `imm`, `from N` in the text when it is not 0
+//     P `pipeline S [LOAD COMPUTE]` where stages is not 0: slots, registers of the roles
 //     q order of the steps of K in `imm`, `order N` in the text when it is not 0
 //   A copy with an event: imm is the bytes of all copies of that generation on the first of them, else 0.
 #ifndef BATON_TILE_OPS_H
@@ -17,7 +18,7 @@
 #define TILE_OPS(X)                                                                             \
     /* id        name        fields   meaning */                                                \
     X(PAR,       "par",      "vlnB",  "body once per instance of the level; hi = count")        \
-    X(FOR,       "for",      "vnB",   "serial loop, var from lo while < hi by step, which " \
+    X(FOR,       "for",      "vnPB",  "serial loop, var from lo while < hi by step, which " \
                                  "may differ between threads; hi is the value at " \
                                  "entry, but a scalar that the body sets is read in each " \
                                  "round") \

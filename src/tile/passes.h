@@ -9,5 +9,6 @@ bool tile_advise(TileModule *m);        // advice.c: warnings about old ways of 
 bool tile_infer_layouts(TileModule *m); // infer.c: a register layout for every fragment
 bool tile_fuse(TileModule *m);          // fuse.c: multiply-adds
 bool tile_start_copies_early(TileModule *m); // early.c: copies before arithmetic
+bool tile_pipeline(TileModule *m);      // pipeline.c: roles of loops that ask for a pipeline
 
 #endif

@@ -230,6 +230,9 @@ static void print_field(Printer *p, const TileOp *o, char letter)
     case 'q':
         if (o->imm) buf_printf(p->out, "order %lld", (long long)o->imm);
         break;
+    case 'P':
+        buf_printf(p->out, "pipeline %d %d %d", o->stages, o->load_regs, o->compute_regs);
+        break;
     case 'p': buf_printf(p->out, "from %lld", (long long)o->imm); break;
     case 'r':
         buf_puts(p->out, "(");
@@ -282,6 +285,7 @@ static void print_block(Printer *p, const TileBlock *b)
             if (*f == 'O' && !o->other.n) continue;
             if (*f == 't' && o->event < 0) continue;
             if (*f == 'p' && !o->imm) continue;
+            if (*f == 'P' && !o->stages) continue;
             if (*f == 'e' && o->op == TOP_MMA && o->future < 0) continue;
             if (!(*f == 'E' && o->op == TOP_FSET)) buf_putc(p->out, ' ');
             print_field(p, o, *f);
@@ -313,6 +317,7 @@ static void print_decls(Printer *p)
             buf_printf(p->out, " param %d", b->param);
         else
             buf_printf(p->out, " %s slots %d", smem_layout[b->layout].name, b->slots);
+        if (b->handoff) buf_printf(p->out, " handoff %s", tile_handoff_name[b->handoff]);
         if (b->alias) buf_printf(p->out, " as %s", k->buffers.at[b->alias - 1].name);
         if (b->stride[0]) {
             buf_puts(p->out, " stride ");
@@ -355,8 +360,8 @@ static void print_kernel(const TileKernel *k, Buf *out)
         print_expr(&p, k->grid[i]);
     }
     if (k->cluster > 1) buf_printf(out, "\n  cluster %d", k->cluster);
-    buf_printf(out, "\n  threads %d max %d min %d maxnreg %d\n", k->threads, k->max_threads,
-               k->min_blocks, k->maxnreg);
+    buf_printf(out, "\n  threads %d max %d min %d maxnreg %d%s\n", k->threads, k->max_threads,
+               k->min_blocks, k->maxnreg, k->sequential ? " sequential" : "");
     print_decls(&p);
     buf_puts(out, "body ");
     p.indent = 0;

@@ -494,6 +494,12 @@ static void take_field(Reader *r, TileOp *o, char letter)
     case 'q':
         if (try_word(r, "order")) o->imm = take_int(r);
         break;
+    case 'P':
+        if (!try_word(r, "pipeline")) break;
+        o->stages = take_small(r);
+        o->load_regs = take_small(r);
+        o->compute_regs = take_small(r);
+        break;
     case 'p':
         if (try_word(r, "from")) o->imm = take_int(r);
         break;
@@ -577,6 +583,8 @@ static void take_buffer(Reader *r, TileBufferKind kind)
         b.layout = take_layout(r);
         need_word(r, "slots");
         b.slots = take_small(r);
+        if (kind == TB_SHARED && try_word(r, "handoff"))
+            b.handoff = (u8)take_choice(r, tile_handoff_name, HANDOFF_COUNT, "a policy");
         if (kind == TB_SHARED && try_word(r, "as")) {
             const char *of = take_word(r, "a buffer");
             for (int i = 0; of && i < r->k->buffers.n; i++)
@@ -670,6 +678,7 @@ static TileKernel *take_kernel(Reader *r)
     k->min_blocks = take_small(r);
     need_word(r, "maxnreg");
     k->maxnreg = take_small(r);
+    k->sequential = try_word(r, "sequential");
     take_decls(r);
     need_word(r, "body");
     take_block(r, &k->body);

@@ -8,6 +8,7 @@
 //   resolve_release.c slots that are handed back too early
 //   resolve_path.c    lists, break, continue, yield, while
 //   resolve_role.c    inthreads                                resolve_call.c   device helpers
+//   resolve_attr.c    attributes of loops and buffers
 //
 // A function is walked twice: the first walk only finds the shapes of accumulators that are
 // declared without one (`acc = mma.fill.f32 0.0f`); its messages and its output are dropped.
@@ -198,6 +199,9 @@ struct Resolve {
     LoopPath *loop;      // innermost, or NULL
     int yielded;         // of the next loop, see LoopPath
     int loop_end;        // the variable that the next loop counts up to, -1: a plain bound
+    struct {             // [[pipeline]] of the next loop; stages 0: it has none
+        int stages, load, compute;
+    } pipeline;
     bool tail;           // nothing of the kernel follows the list of statements that is resolved
     int path_statements; // that leave a list early
     const AstNode *helper; // device helper that is being inlined, or NULL
@@ -296,6 +300,10 @@ Control resolve_enter_control(Resolve *r, int level, Loc loc);
 void resolve_leave_control(Resolve *r, Control c);
 Value resolve_scalar_read(Resolve *r, int scalar, Loc loc);
 void resolve_step(Resolve *r, const Symbol *s, bool plus, Loc loc); // s++ or s--
+
+// ---- resolve_attr.c
+bool resolve_pipeline(Resolve *r, const AstNode *s); // of a foreach; false: an error was reported
+u8 resolve_handoff(Resolve *r, const AstNode *s);    // of a copy or a buffer: TileHandoff
 
 // ---- resolve_path.c
 void resolve_block(Resolve *r, const AstNode *block); // in a scope of its own

@@ -343,6 +343,7 @@ static bool implicit_buffer(Resolve *r, const AstNode *s, const Value *src, Valu
                     .rank = src->view.rank,
                     .param = -1,
                     .slots = 1,
+                    .handoff = resolve_handoff(r, s),
                     .loc = s->loc};
     for (int i = 0; i < b.rank; i++) {
         i64 n;
@@ -440,6 +441,9 @@ void resolve_copy(Resolve *r, const AstNode *s)
         resolve_placeholder(r, s);
         return;
     }
+    if (s->attrs.n && s->target)
+        resolve_error(r, s->attrs.at[0]->loc, "put it in front of the buffer's declaration",
+                      "an attribute of a copy into a buffer that is declared elsewhere");
     Symbol *any = placeholder_of(r, s);
     bool turns = any ? any->turns : resolve_turns(r, s);
     bool ok = prepare(r, s, &t) && apply_swizzle(r, &t, &swizzle);

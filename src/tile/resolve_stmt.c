@@ -315,6 +315,7 @@ void resolve_buffer_decl(Resolve *r, const AstNode *s)
     TileBuffer b = {.name = s->name, .kind = local ? TB_LOCAL : TB_SHARED, .param = -1, .slots = 1,
                     .loc = s->loc};
     bool ok = buffer_decl_rules(r, s);
+    b.handoff = resolve_handoff(r, s);
     i64 n, elements = ok ? buffer_extents(r, s, &b) : 0, bytes = elements;
     ok = elements > 0;
     if (ok && local && b.rank > RESOLVE_LOCAL_RANK) {
@@ -595,6 +596,10 @@ void resolve_open_loop(Resolve *r, const AstNode *at, const char *name, Loc loc,
     o->lo = lo;
     o->hi = r->loop_end >= 0 ? expr_var(r->x, r->k->scalars.at[r->loop_end].name) : hi;
     o->step = step;
+    o->stages = r->pipeline.stages;
+    o->load_regs = r->pipeline.load;
+    o->compute_regs = r->pipeline.compute;
+    r->pipeline.stages = 0;
     r->loop_end = -1;
     i64 least, most, unused;
     expr_range(r->x, lo, &least, &unused);
@@ -760,7 +765,14 @@ static void foreach_statement(Resolve *r, const AstNode *s)
         return;
     }
     loop_suffixes(r, s);
-    if (unrolled(r, s)) return;
+    if (!resolve_pipeline(r, s)) return;
+    if (unrolled(r, s)) {
+        if (r->pipeline.stages)
+            resolve_error(r, s->loc, "index fragments with constants, or leave the attribute out",
+                          "a pipeline of a loop that is written out, since it indexes fragments");
+        r->pipeline.stages = 0;
+        return;
+    }
     TileBlock *saved = r->at;
     Control outer = {r->control, r->guards, r->control_loc};
     int mark = scope_push(r);

@@ -3,6 +3,9 @@
 
 const char *const tile_level_name[LEVEL_COUNT] = {"block", "group-4", "group", "thread"};
 
+const char *const tile_handoff_name[HANDOFF_COUNT] = {"default", "proxy", "delay", "membar",
+                                                     "none"};
+
 const TileOpInfo tile_op[TOP_COUNT] = {
 #define X(id, name, fields, meaning) {name, fields, meaning},
     TILE_OPS(X)

@@ -24,6 +24,14 @@ enum { TILE_AT_REG = 255 };
 typedef enum { LEVEL_BLOCK, LEVEL_GROUP4, LEVEL_WARP, LEVEL_THREAD, LEVEL_COUNT } TileLevel;
 extern const char *const tile_level_name[LEVEL_COUNT]; // "block" "group-4" "group" "thread"
 
+// What stands before the trigger that hands back a slot whose values threads have read: the proxy
+// fence; nothing, since a use that the assembler cannot move binds them; a fence of the block, or
+// nothing. The last two are unsound, they exist to show the race (docs/verification.md).
+typedef enum {
+    HANDOFF_DEFAULT, HANDOFF_PROXY, HANDOFF_DELAY, HANDOFF_MEMBAR, HANDOFF_NONE, HANDOFF_COUNT
+} TileHandoff;
+extern const char *const tile_handoff_name[HANDOFF_COUNT]; // "default" "proxy" "delay" ...
+
 // TB_LOCAL: every thread has one of its own.
 typedef enum { TB_GLOBAL, TB_SHARED, TB_LOCAL } TileBufferKind;
 typedef struct {
@@ -37,6 +45,7 @@ typedef struct {
     int param;                     // TB_GLOBAL: index in plan->params
     int slots;                     // not TB_GLOBAL: elements of an array of buffers, 1: plain
     SmemLayout layout;             // TB_SHARED: by the copies that fill it (one swizzle per buffer)
+    u8 handoff;                    // TileHandoff; HANDOFF_DEFAULT: the module's
     int alias;                     // TB_SHARED: 1 + the buffer whose elements these are, in the same
                                    // order under another shape; 0: memory of its own
     Loc loc;
@@ -145,6 +154,8 @@ struct TileOp {
     SmemLayout swizzle;            // copy to shared, as written
     int promote;                   // tma: bytes that the L2 cache fetches at least, 0: not said
     i64 imm;
+    int stages;                    // for: slots of the copies inside ([[pipeline]]), 0: no pipeline
+    int load_regs, compute_regs;   // for: registers of the roles that it asks for, 0: not said
     const char *text;              // print: %lld, %llu and %g stand for its values
     TileBlock body, other;
 };
@@ -158,6 +169,7 @@ typedef struct {
     int cluster;                   // blocks of a cluster, neighbours in x; 0: no cluster level
     int threads;                   // of the block: product of the inner levels
     int max_threads, min_blocks, maxnreg; // attributes; 0: not given
+    bool sequential;               // attribute: its pipelines stay loops
     VEC(TileBuffer) buffers;
     VEC(TileFrag) frags;
     VEC(TileScalar) scalars;
@@ -180,11 +192,20 @@ typedef struct {
     Loc loc;
 } TileFn;
 
+// What the command line asks of a program beside its source.
+typedef struct {
+    bool sequential;               // no pipelines: loops that ask for one stay as they are written
+    u8 handoff;                    // TileHandoff of buffers that say nothing; 0: proxy
+    bool unsafe;                   // unsound policies are allowed
+    bool assembled;                // machine code is made here and audited, so `delay` may be used
+} TileOptions;
+
 typedef struct {
     Arena *arena;
     Intern *names;
     ExprPool *exprs;
     Diag *diag;
+    TileOptions options;
     VEC(TileFn *) fns;
 } TileModule;
 
