@@ -483,7 +483,10 @@ void lower_op_FSET(Lower *l, const TileOp *op)
     if (f->layout == FL_A32 && op->elem_at[0] != TILE_AT_REG) {
         Operand v = lower_value(l, op->value);
         Operand d = opd_reg(lower_frag(l, op->frag), (i64)op->frag_slot * lower_frag_regs(f));
-        EMIT(&l->b, OP_CVT, TT_TF32, wide_register(l, d), in_f32(l, v))->type2 = TT_F32;
+        if (lower_is_tf32(op->value))
+            EMIT(&l->b, OP_MOV, TT_B32, wide_register(l, d), in_f32(l, v));
+        else
+            EMIT(&l->b, OP_CVT, TT_TF32, wide_register(l, d), in_f32(l, v))->type2 = TT_F32;
         return;
     }
     if (f->layout != FL_A16 && f->layout != FL_A8) {

@@ -271,6 +271,8 @@ const Operand *lower_hoisted(Lower *l, const TExpr *e); // NULL: compute it here
 int lower_scalar(Lower *l, int scalar);           // its register
 Operand lower_element(Lower *l, int frag, int slot, const u8 *at, Loc loc); // inside an apply
 Operand lower_round(Lower *l, Operand v, DType to); // f32 value -> b16 bits of a 16-bit float type
+// Whether nothing is left to round to tf32: a cast has, or all numbers of the type are tf32 numbers.
+bool lower_is_tf32(const TExpr *x);
 
 // ---- the operations, one function a row of tile/ops.h
 #define X(id, name, fields, meaning) void lower_op_##id(Lower *l, const TileOp *op);

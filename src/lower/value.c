@@ -55,6 +55,8 @@ static Operand new_value(Lower *l, DType t)
     return opd_reg(lower_new_reg(l, "v", lower_class(t), 1), 0);
 }
 
+static Operand new_word(Lower *l) { return opd_reg(lower_new_reg(l, "v", RC_B32, 1), 0); }
+
 static ThreadOp *convert(Lower *l, Operand d, ThreadType to, Operand s, ThreadType from)
 {
     ThreadOp *op = EMIT(&l->b, OP_CVT, to, d, s);
@@ -94,10 +96,20 @@ static bool is_small_float(DType t)
     return t == DT_F16 || t == DT_BF16 || t == DT_E4M3 || t == DT_E5M2;
 }
 
-// Rounds an f32 register to the values of a small float type.
+bool lower_is_tf32(const TExpr *x)
+{
+    while (x->kind == TX_CAST && x->type == DT_F32) x = x->a;
+    return is_small_float(x->type) || (x->kind == TX_CAST && x->type == DT_TF32);
+}
+
+// Rounds an f32 register to the values of a narrower float type.
 static Operand settle(Lower *l, Operand v, DType t)
 {
-    return is_small_float(t) ? widen(l, lower_round(l, v, t), t) : v;
+    if (t != DT_TF32) return is_small_float(t) ? widen(l, lower_round(l, v, t), t) : v;
+    Operand bits = new_word(l), d = new_value(l, t);
+    convert(l, bits, TT_TF32, v, TT_F32);
+    EMIT(&l->b, OP_MOV, TT_B32, d, bits);
+    return d;
 }
 
 // Narrow integers are extended by their sign or with zeros, small floats widened to f32.
@@ -124,6 +136,8 @@ Operand lower_load(Lower *l, Address a, DType t)
     return dtype_bytes[t] < 4 && t != DT_BOOL ? widen(l, raw, t) : raw;
 }
 
+static Operand in_register(Lower *l, Operand v, DType t);
+
 // Under a guard that the caller set. Narrow integers keep their low bits.
 void lower_store(Lower *l, Address a, DType t, const TExpr *value)
 {
@@ -142,6 +156,8 @@ void lower_store(Lower *l, Address a, DType t, const TExpr *value)
             convert(l, r, TT_U16, v, TT_U32);
         else if (thread_type_class[mt] == RC_B16)
             EMIT(&l->b, OP_MOV, TT_B16, r, opd_imm(v.base & 0xffff));
+        else if (t == DT_TF32 && v.kind != OPD_REG) // an f32 constant
+            EMIT(&l->b, OP_MOV, TT_B32, r, in_register(l, v, t));
         else
             EMIT(&l->b, OP_MOV, mt, r, v);
         v = r;
@@ -266,7 +282,6 @@ static Operand lower_math(Lower *l, const TExpr *e)
     return settle(l, o[0], e->type);
 }
 
-static Operand new_word(Lower *l) { return opd_reg(lower_new_reg(l, "v", RC_B32, 1), 0); }
 
 static Operand low_word(Lower *l, Operand v, ThreadType from)
 {
@@ -327,7 +342,8 @@ static Operand lower_cast(Lower *l, const TExpr *e)
         EMIT(&l->b, OP_SETP, tf, p, v, is_float_type(from) ? opd_f32(0) : opd_imm(0))->cmp = CMP_NE;
         return p;
     }
-    if (tf == TT_F32 && tt == TT_F32) return from == to ? v : settle(l, v, to);
+    bool kept = from == to || (to == DT_TF32 && lower_is_tf32(e->a));
+    if (tf == TT_F32 && tt == TT_F32) return kept ? v : settle(l, v, to);
     if (thread_type_class[tf] == RC_B32 && thread_type_class[tt] == RC_B32 && dtype_bytes[to] == 4)
         return v;
     if (dtype_bytes[to] < 4 && !is_float_type(to))
