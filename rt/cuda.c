@@ -270,6 +270,23 @@ static baton_status cuda_launch(RtDevice *device, const RtKernelLaunch *k, void 
         k->name, k->grid[0], k->grid[1], k->grid[2], k->block, (long long)k->smem_bytes);
 }
 
+static baton_status cuda_stream_new(RtDevice *device, void **out, RtError *e)
+{
+    CudaDevice *d = cuda(device);
+    *out = NULL;
+    IN_CONTEXT(d, e, d->driver.stream_create((CuStream *)out, CU_STREAM_NON_BLOCKING),
+               "making a stream");
+}
+
+static void cuda_stream_free(RtDevice *device, void *stream)
+{
+    CudaDevice *d = cuda(device);
+    RtError ignored;
+    if (!stream || cuda_enter(d, &ignored)) return;
+    d->driver.stream_destroy(stream);
+    cuda_leave(d);
+}
+
 // ---- waiting and time ---------------------------------------------------------------------------
 
 static baton_status cuda_sync(RtDevice *device, void *stream, RtError *e)
@@ -332,6 +349,7 @@ static const RtDeviceOps cuda_ops = {
     .kernel = cuda_kernel, .kernel_info = cuda_kernel_info,
     .alloc = cuda_alloc, .release = cuda_release,
     .copy_in = cuda_copy_in, .copy_out = cuda_copy_out, .fill = cuda_fill,
+    .stream_new = cuda_stream_new, .stream_free = cuda_stream_free,
     .pack = cuda_pack, .launch = cuda_launch, .sync = cuda_sync,
     .mark_new = cuda_mark_new, .mark = cuda_mark, .mark_ms = cuda_mark_ms,
     .mark_free = cuda_mark_free, .close = cuda_close,

@@ -45,6 +45,8 @@ enum {
     CU_JIT_ERROR_LOG_BYTES = 6,
     CU_JIT_VERBOSE = 12,
 
+    CU_STREAM_NON_BLOCKING = 1, // flag: work of it does not wait for the default stream
+
     CU_LAUNCH_CLUSTER = 4,      // launch attribute: extents of the cluster
 
     // Fields of a tensor map.
@@ -110,6 +112,8 @@ typedef struct {
     X(encode_tiled, "cuTensorMapEncodeTiled", true,                                               \
       (CuTensorMap *out, int type, u32 rank, void *base, const u64 *dim, const u64 *stride,       \
        const u32 *box, const u32 *element_stride, int interleave, int swizzle, int l2, int fill)) \
+    X(stream_create, "cuStreamCreate", true, (CuStream *out, unsigned flags))                     \
+    X(stream_destroy, "cuStreamDestroy_v2", true, (CuStream s))                                   \
     X(stream_sync, "cuStreamSynchronize", true, (CuStream s))                                     \
     X(event_create, "cuEventCreate", true, (CuEvent *out, unsigned flags))                        \
     X(event_record, "cuEventRecord", true, (CuEvent e, CuStream s))                               \

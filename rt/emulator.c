@@ -101,6 +101,16 @@ static baton_status emulator_fill(RtDevice *d, void *to, u8 byte, size_t bytes, 
     return BATON_OK;
 }
 
+// Launches have ended when they return, so every stream is the same.
+static baton_status emulator_stream_new(RtDevice *d, void **out, RtError *e)
+{
+    (void)d, (void)e;
+    *out = NULL;
+    return BATON_OK;
+}
+
+static void emulator_stream_free(RtDevice *d, void *stream) { (void)d, (void)stream; }
+
 // ---- launches -----------------------------------------------------------------------------------
 
 // The plan's argument as the emulator takes it, by the kernel's parameter.
@@ -233,6 +243,7 @@ static const RtDeviceOps emulator_ops = {
     .kernel = emulator_kernel, .kernel_info = emulator_kernel_info,
     .alloc = emulator_alloc, .release = emulator_release,
     .copy_in = emulator_copy, .copy_out = emulator_copy, .fill = emulator_fill,
+    .stream_new = emulator_stream_new, .stream_free = emulator_stream_free,
     .pack = emulator_pack, .launch = emulator_launch, .sync = emulator_sync,
     .mark_new = emulator_mark_new, .mark = emulator_mark, .mark_ms = emulator_mark_ms,
     .mark_free = emulator_mark_free, .close = emulator_close,

@@ -94,6 +94,9 @@ typedef struct {
     baton_status (*copy_in)(RtDevice *, void *device, const void *host, size_t bytes, RtError *);
     baton_status (*copy_out)(RtDevice *, void *host, const void *device, size_t bytes, RtError *);
     baton_status (*fill)(RtDevice *, void *device, u8 byte, size_t bytes, void *stream, RtError *);
+    // A stream beside the default one (NULL): neither waits for the other. Freeing waits for nothing.
+    baton_status (*stream_new)(RtDevice *, void **, RtError *);
+    void (*stream_free)(RtDevice *, void *);
     // pack: everything about a launch that does not change when it is repeated, into the arena.
     baton_status (*pack)(RtDevice *, Arena *, RtKernelLaunch *, RtError *);
     baton_status (*launch)(RtDevice *, const RtKernelLaunch *, void *stream, RtError *);

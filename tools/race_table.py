@@ -18,6 +18,7 @@ PAGE = ROOT / "docs/verification.md"
 BEGIN, END = "<!-- races: begin (tools/race_table.py --write) -->", "<!-- races: end -->"
 TIERS = ["build", "emulator", "explore", "check", "audit", "stress"]
 NOT_BUILT = "not built yet"
+GPU_LIST, NOT_RUN = RACE / "gpu.list", "not run"
 os.environ["PATH"] += ":/usr/local/cuda/bin"
 PTXAS = shutil.which("ptxas")
 
@@ -56,6 +57,10 @@ class Kernel:
         self.rules = numbers or [self.text]    # any of them in a report is the right one
         self.claims = self.head.get("tiers", "").split()
 
+    def twin_name(self):
+        """As the record of GPU runs names the right version."""
+        return Path(self.head["twin"]).stem if self.thread else self.name + " " + self.head["twin"]
+
     def words(self, right):
         """The file, or its twin, as arguments of baton."""
         if self.thread:
@@ -77,6 +82,9 @@ class Tiers:
         text = run(self.baton, "--help")[1]
         self.exists = {t: t in ("build", "emulator") or bool(re.search(rf"^ +(baton )?{t}\b", text, re.M))
                        for t in TIERS}
+        # "NAME: VERDICT", the name as of Kernel.name and twin_name
+        lines = GPU_LIST.read_text().splitlines() if GPU_LIST.exists() else []
+        self.verdicts = dict(l.split(": ", 1) for l in lines if ": " in l and not l.startswith("#"))
 
     def build(self, k, right):
         words = [self.tools / "thread_tool", "check"] if k.thread else [self.baton, "build"]
@@ -137,8 +145,19 @@ class Tiers:
             said = run(PTXAS, "-arch=sm_90a", "-o", "/dev/null", ptx)[1]
         return f"repairs, {m.group(1)}" if (m := re.search(r"\((C\d+)\)", said)) else "takes it"
 
+    def gpu(self, k, wrong):
+        """From the record of tools/stress_corpus.py: nothing is run here."""
+        bug, twin = self.verdicts.get(k.name), self.verdicts.get(k.twin_name())
+        if not bug:
+            return NOT_RUN
+        if twin not in (None, "clean", "inconclusive"):
+            wrong.append(f"{k.path}: {GPU_LIST.name} says that the twin {twin}")
+        return "" if bug in ("clean", "inconclusive") else bug
+
     def cell(self, tier, k, wrong):
         """The cell; differences between claim and result are added to `wrong`."""
+        if tier == "stress":
+            return self.gpu(k, wrong)
         if not self.exists[tier] or \
                 (tier == "explore" and k.thread and not (self.tools / "verify_tool").exists()):
             return NOT_BUILT

@@ -11,6 +11,7 @@ enum {
     EXIT_WRONG = 1,   // a wrong value or a hazard
     EXIT_INPUT = 2,   // the command line, the .co file or a data file is not right
     EXIT_DEVICE = 3,  // no such GPU, a driver error, no memory
+    EXIT_UNDECIDED = 4, // ran, and showed nothing either way
 };
 
 // One row a spelling; the index in the table is what cli_next returns.
@@ -61,5 +62,6 @@ int cli_build(int argc, char **argv); // words after "build"
 int cli_run(int argc, char **argv);   // words after "run"
 int cli_explore(int argc, char **argv); // words after "explore"
 int cli_audit(int argc, char **argv); // words after "audit"
+int cli_stress(int argc, char **argv); // words after "stress"
 
 #endif

@@ -56,7 +56,7 @@ static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Pro
 }
 
 // Status for the shell: what the caller passed is his input, everything else the device's trouble.
-static int device_error(Run *r, const RtError *e, const char *doing)
+int run_device_error(Run *r, const RtError *e, const char *doing)
 {
     bool input = e->status == BATON_BAD_ARGUMENT || e->status == BATON_UNSUPPORTED;
     bool no_gpu = e->status == BATON_NO_DRIVER || e->status == BATON_NO_DEVICE ||
@@ -75,14 +75,14 @@ int run_open_device(Run *r)
     bool automatic = strcmp(o->device, "auto") == 0;
     if (strcmp(o->device, "emu") != 0 && !(automatic && o->emulator_asked)) {
         if (rt_cuda_open(NULL, o->gpu, &r->device, &r->times, &e) == BATON_OK) return EXIT_RIGHT;
-        if (!automatic) return device_error(r, &e, "opening the GPU");
+        if (!automatic) return run_device_error(r, &e, "opening the GPU");
         // No driver or no GPU is the usual case of a machine without one; anything else is news.
         bool usual = e.status == BATON_NO_DRIVER || e.status == BATON_NO_DEVICE;
         r->device_note = usual ? "no GPU here" : arena_printf(r->arena, "%s", e.text);
     }
     RtEmulatorOptions emu = emulator_options(o, 0, NULL);
     if (rt_emulator_open(&emu, &r->device, &e) != BATON_OK)
-        return device_error(r, &e, "opening the emulator");
+        return run_device_error(r, &e, "opening the emulator");
     return EXIT_RIGHT;
 }
 
@@ -99,7 +99,7 @@ static int make_device_arrays(Run *r, RtError *e)
         if (a->param->kind != PLAN_TENSOR) continue;
         void *at;
         if (r->device->ops->alloc(r->device, a->bytes + 2 * (size_t)RUN_GUARD, &at, e) != BATON_OK)
-            return device_error(r, e, arena_printf(r->arena, "memory for %s", a->param->name));
+            return run_device_error(r, e, arena_printf(r->arena, "memory for %s", a->param->name));
         a->device = at;
         a->value.data = a->device + RUN_GUARD;
     }
@@ -114,7 +114,7 @@ static int copy_arrays_in(Run *r, RtError *e)
         if (!a->device) continue;
         if (r->device->ops->copy_in(r->device, a->device, a->block,
                                     a->bytes + 2 * (size_t)RUN_GUARD, e) != BATON_OK)
-            return device_error(r, e, arena_printf(r->arena, "copying %s", a->param->name));
+            return run_device_error(r, e, arena_printf(r->arena, "copying %s", a->param->name));
     }
     return EXIT_RIGHT;
 }
@@ -151,7 +151,7 @@ static int copy_arrays_out(Run *r, RtError *e)
                                              RUN_GUARD, e);
         }
         if (s != BATON_OK)
-            return device_error(r, e, arena_printf(r->arena, "fetching %s", a->param->name));
+            return run_device_error(r, e, arena_printf(r->arena, "fetching %s", a->param->name));
         i64 at = guard_damage(before, after);
         if (at && !r->guard)
             r->guard = arena_printf(r->arena, "%lld bytes %s %s",
@@ -174,7 +174,7 @@ static int load(Run *r, RtError *e)
         .thread = r->c->thread,
     };
     if (rt_load(r->device, &code, &r->module, &r->times, e) != BATON_OK)
-        return device_error(r, e, "loading");
+        return run_device_error(r, e, "loading");
     return EXIT_RIGHT;
 }
 
@@ -220,9 +220,9 @@ static void warn_by_kernel(const Run *r)
 static int launch_once(Run *r, RtError *e)
 {
     double start = rt_now_ms();
-    if (rt_launch(r->launch, NULL, e) != BATON_OK) return device_error(r, e, "launching");
+    if (rt_launch(r->launch, NULL, e) != BATON_OK) return run_device_error(r, e, "launching");
     r->times.launch = rt_now_ms() - start;
-    if (r->device->ops->sync(r->device, NULL, e) != BATON_OK) return device_error(r, e, "running");
+    if (r->device->ops->sync(r->device, NULL, e) != BATON_OK) return run_device_error(r, e, "running");
     return EXIT_RIGHT;
 }
 
@@ -302,7 +302,7 @@ int run_execute(Run *r)
     PlanValue *values = ARENA_ARRAY(r->arena, PlanValue, r->narrays + 1);
     for (int i = 0; i < r->narrays; i++) values[i] = r->array[i].value;
     if (rt_prepare(r->arena, r->module, r->plan, values, &r->launch, &r->times, &e) != BATON_OK)
-        return device_error(r, &e, "preparing the launch");
+        return run_device_error(r, &e, "preparing the launch");
     warn_by_log(r);
     warn_by_kernel(r);
     return run_schedules(r, &e);
@@ -315,7 +315,7 @@ int run_measure(Run *r)
     if (is_emulator(r) || r->options->once || !r->launch->nsteps) return EXIT_RIGHT;
     if (rt_time(r->launch, NULL, (int)r->options->warmup, (int)r->options->repeat, &r->timing,
                 &e) != BATON_OK)
-        return device_error(r, &e, "timing");
+        return run_device_error(r, &e, "timing");
     r->timed = true;
     return EXIT_RIGHT;
 }

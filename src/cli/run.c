@@ -60,7 +60,7 @@ static void print_help(void)
 
 // ---- the command line ---------------------------------------------------------------------------
 // NAME=TEXT; false with an error that shows `example`.
-static bool split(const char *word, const char *what, const char *example, RunSetting *out,
+bool run_setting(const char *word, const char *what, const char *example, RunSetting *out,
                   Arena *a, Diag *d)
 {
     const char *equals = strchr(word, '=');
@@ -74,7 +74,7 @@ static bool split(const char *word, const char *what, const char *example, RunSe
 }
 
 // *out keeps its value after an error.
-static void integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d)
+void run_integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d)
 {
     i64 v;
     if (!cli_integer(text, &v) || v < lo || v > hi)
@@ -99,7 +99,7 @@ static void choose_schedule(RunOptions *o, const char *word, Arena *a, Diag *d)
 }
 
 // Whether there is such a device is found out when it is opened.
-static void choose_device(RunOptions *o, const char *word, Diag *d)
+void run_choose_device(RunOptions *o, const char *word, Diag *d)
 {
     i64 n = 0;
     o->device = word;
@@ -119,7 +119,7 @@ static void positional(RunOptions *o, const char *word, Arena *a, Diag *d)
     size_t n = strlen(word);
     bool is_file = n > 3 && strcmp(word + n - 3, ".co") == 0;
     if (!is_file && strchr(word, '=')) {
-        if (split(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->sizes, s);
+        if (run_setting(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->sizes, s);
     } else if (!*word) {
         diag_error(d, (Loc){0}, "a shell variable without a value?", "an empty word as a file");
     } else if (o->source.path) {
@@ -139,7 +139,7 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
     RunSetting s;
     for (;;) {
         int option = cli_next(&args, &value);
-        // integer() reads signed numbers; 2^63 seeds are enough.
+        // run_integer() reads signed numbers; 2^63 seeds are enough.
         i64 seed = (i64)o->seed;
         if (option == OPT_SCHEDULE || option == OPT_SEEDS || option == OPT_NO_HAZARDS ||
             option == OPT_SMS)
@@ -151,23 +151,23 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         case OPT_ENTRY: o->source.entry = value; break;
         case OPT_DEFINE: cli_define(&o->source, value, a, d); break;
         case OPT_ARG:
-            if (split(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d)) vec_push(a, &o->args, s);
+            if (run_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d)) vec_push(a, &o->args, s);
             break;
         case OPT_OUT:
-            if (split(value, "--out", "--out o=o.npy", &s, a, d)) vec_push(a, &o->outs, s);
+            if (run_setting(value, "--out", "--out o=o.npy", &s, a, d)) vec_push(a, &o->outs, s);
             break;
         case OPT_SEED:
-            integer("--seed", value, 0, INT64_MAX, &seed, d);
+            run_integer("--seed", value, 0, INT64_MAX, &seed, d);
             o->seed = (u64)seed;
             break;
-        case OPT_DEVICE: choose_device(o, value, d); break;
+        case OPT_DEVICE: run_choose_device(o, value, d); break;
         case OPT_SCHEDULE: choose_schedule(o, value, a, d); break;
-        case OPT_SEEDS: integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
+        case OPT_SEEDS: run_integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
         case OPT_NO_HAZARDS: o->no_hazards = true; break;
-        case OPT_SMS: integer("--sms", value, 1, 1024, &o->sms, d); break;
+        case OPT_SMS: run_integer("--sms", value, 1, 1024, &o->sms, d); break;
         case OPT_ONCE: o->once = true; break;
-        case OPT_WARMUP: integer("--warmup", value, 0, RT_MAX_RUNS, &o->warmup, d); break;
-        case OPT_REPEAT: integer("--repeat", value, 1, RT_MAX_RUNS, &o->repeat, d); break;
+        case OPT_WARMUP: run_integer("--warmup", value, 0, RT_MAX_RUNS, &o->warmup, d); break;
+        case OPT_REPEAT: run_integer("--repeat", value, 1, RT_MAX_RUNS, &o->repeat, d); break;
         case OPT_TIME: o->time = true; break;
         case OPT_HELP:
         case OPT_H: o->help = true; break;
@@ -196,7 +196,7 @@ static RefTensor as_tensor(const RunArray *a, const u8 *block)
 }
 
 // Binds the contract's reference to the arrays. True without one: then nothing is checked.
-static bool find_reference(Run *r)
+bool run_find_reference(Run *r)
 {
     const Contract *k = r->contract;
     const char *all;
@@ -225,7 +225,7 @@ static bool find_reference(Run *r)
 }
 
 // Compares the result. False: the reference does not fit the arrays, the reason is in the Diag.
-static bool check(Run *r)
+bool run_check(Run *r)
 {
     const Contract *k = r->contract;
     if (!r->reference) return true;
@@ -273,7 +273,7 @@ static void print_times(const Run *r)
 static int run_job(Run *r)
 {
     if (!run_check_outputs(r) || !run_bind_sizes(r)) return EXIT_INPUT;
-    if (!find_reference(r) || !run_fill_arrays(r)) return EXIT_INPUT;
+    if (!run_find_reference(r) || !run_fill_arrays(r)) return EXIT_INPUT;
     int status = run_open_device(r);
     if (status == EXIT_RIGHT) status = run_execute(r);
     if (status != EXIT_RIGHT) return status;
@@ -283,7 +283,7 @@ static int run_job(Run *r)
         printf("%s: launched once on %s; nothing was checked\n", r->plan->name, r->device->name);
         return EXIT_RIGHT;
     }
-    if (!check(r)) return EXIT_INPUT;
+    if (!run_check(r)) return EXIT_INPUT;
     bool right = run_is_right(r);
     // A wrong kernel is not timed: its speed means nothing.
     if (right) status = run_measure(r);

@@ -82,6 +82,19 @@ typedef struct {
     const RunArray *checked; // the output that was compared
 } Run;
 
+// ---- run.c ---------------------------------------------------------------------------------------
+// Words of the command line, for other commands that run kernels; errors go to the Diag.
+// NAME=TEXT; false with an error that shows `example`.
+bool run_setting(const char *word, const char *what, const char *example, RunSetting *out,
+                 Arena *a, Diag *d);
+// *out keeps its value after an error.
+void run_integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d);
+void run_choose_device(RunOptions *o, const char *word, Diag *d);
+// Binds the contract's reference to the arrays; then, with the results there, compares. False: it
+// does not fit, the reason is in the Diag. Without a reference both are true.
+bool run_find_reference(Run *r);
+bool run_check(Run *r);
+
 // ---- arguments.c: each returns false with the reason in the Diag ------------------------------
 bool run_bind_sizes(Run *r);   // symbols, extents, scalars
 bool run_fill_arrays(Run *r);  // host blocks with values, poison and guards
@@ -90,6 +103,8 @@ bool run_check_outputs(Run *r); // before anything runs: --out names outputs
 bool run_write_outputs(Run *r);
 
 // ---- execute.c: exit status ---------------------------------------------------------------------
+// The exit status of a failed call, with its reason in the Diag behind `doing`.
+int run_device_error(Run *r, const RtError *e, const char *doing);
 int run_open_device(Run *r);
 int run_execute(Run *r);       // loads, launches, brings the outputs back
 int run_measure(Run *r);       // times it on a GPU

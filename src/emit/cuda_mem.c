@@ -385,6 +385,16 @@ void cu_pin(Cuda *x, const CudaStmt *s)
     cu_call(x, s, "ptx_pin(%s)", cu_src(x, &s->op.opnd[0], TT_PRED));
 }
 
+// A loop on the clock of the multiprocessor; the difference is right across its wrap.
+void cu_delay(Cuda *x, const CudaStmt *s)
+{
+    if (cu_need(x, "ptx_delay"))
+        cu_define(x, CUDA_FUNCTION "void ptx_delay(uint32_t cycles)\n{\n"
+                    "    uint32_t since = (uint32_t)clock();\n"
+                    "    while ((uint32_t)clock() - since < cycles) {}\n}\n");
+    cu_call(x, s, "ptx_delay(%s)", cu_src(x, &s->op.opnd[0], TT_U32));
+}
+
 // The braces keep the labels of each copy apart. try_wait sleeps for a while by itself.
 void cu_mbar_wait(Cuda *x, const CudaStmt *s)
 {

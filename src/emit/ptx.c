@@ -131,7 +131,8 @@ static PtxHandler *const handler[OP_COUNT] = {
     [OP_CPASYNC] = ptx_cpasync,   [OP_TMA_LOAD] = ptx_tma_load,
     [OP_TMA_STORE] = ptx_tma_store, [OP_TMA_PREFETCH] = ptx_tma_prefetch,
     [OP_MBAR_WAIT] = ptx_mbar_wait, [OP_MBAR_ARRIVE_CLUSTER] = ptx_mbar_arrive_cluster,
-    [OP_PIN] = ptx_pin, [OP_WGMMA_SS] = ptx_wgmma,
+    [OP_PIN] = ptx_pin,           [OP_DELAY] = ptx_delay,
+    [OP_WGMMA_SS] = ptx_wgmma,
     [OP_WGMMA_RS] = ptx_wgmma,
 };
 
@@ -359,6 +360,7 @@ static void print_prologue(Ptx *x, Buf *out)
                       "    mov.u32 %$warp, %tid.x;\n"
                       "    shr.u32 %$warp, %$warp, 5;\n"
                       "    shfl.sync.idx.b32 %$warp, %$warp, 0, 31, 0xffffffff;\n");
+    if (x->uses_clock) buf_puts(out, "    .reg .b32 %$since, %$clock;\n");
     for (int i = 0; i < x->fn->params.n; i++) {
         const char *name = x->fn->params.at[i].name;
         if (!x->tmap_used[i]) continue;
@@ -394,7 +396,7 @@ static void print_kernel(Ptx *x, const ThreadFn *f, Buf *out)
     x->out = &body;
     x->value = ARENA_ARRAY(a, i64, f->unrolls.n);
     x->tmap_used = ARENA_ARRAY(a, u8, f->params.n);
-    x->uses_warp = x->policy_first = x->policy_last = false;
+    x->uses_warp = x->uses_clock = x->policy_first = x->policy_last = false;
     x->labels = x->loops = 0;
     x->last = (Loc){0};
     name_registers(x);

@@ -20,7 +20,7 @@ typedef struct {
     const char **reg_name; // spelling of a register, without the element of an array
     u8 *tmap_used;         // per parameter: its address is needed
     int labels, loops;     // made so far
-    bool uses_warp, uses_smem, policy_first, policy_last;
+    bool uses_warp, uses_clock, uses_smem, policy_first, policy_last;
     Loc last;              // place that was written as a comment
 } Ptx;
 
@@ -43,7 +43,7 @@ PtxHandler ptx_add, ptx_multiply, ptx_mulwide, ptx_divide, ptx_cvt, ptx_cvtpack,
     ptx_unpack, ptx_shfl, ptx_wgmma;
 PtxHandler ptx_ldparam, ptx_load, ptx_store, ptx_atomic, ptx_print_arg, ptx_print_text,
     ptx_ldmatrix, ptx_stmatrix, ptx_cpasync,
-    ptx_tma_load, ptx_tma_store, ptx_tma_prefetch, ptx_mbar_wait, ptx_pin,
+    ptx_tma_load, ptx_tma_store, ptx_tma_prefetch, ptx_mbar_wait, ptx_pin, ptx_delay,
     ptx_mbar_arrive_cluster;
 
 #endif

@@ -199,6 +199,26 @@ void ptx_pin(Ptx *x, const ThreadOp *op)
     buf_printf(x->out, "$end%d:\n", label);
 }
 
+// Spins on the clock of the multiprocessor: the loop depends on no memory, so it waits for no load.
+// Differences of the clock are right across its wrap.
+void ptx_delay(Ptx *x, const ThreadOp *op)
+{
+    int label = x->labels++, test = x->loops++;
+    x->uses_clock = true;
+    if (op->guard.kind != OPD_NONE) {
+        PtxText g = ptx_element(x, &op->guard, 0);
+        ptx_line(x, NULL, "@%s%s bra $end%d;", op->guard.negate ? "" : "!", g.s, label);
+    }
+    ptx_line(x, NULL, "mov.u32 %%$since, %%clock;");
+    buf_printf(x->out, "$delay%d:\n", label);
+    ptx_line(x, NULL, "mov.u32 %%$clock, %%clock;");
+    ptx_line(x, NULL, "sub.u32 %%$clock, %%$clock, %%$since;");
+    ptx_line(x, NULL, "setp.lt.u32 %%$loop%d, %%$clock, %s;", test,
+             ptx_operand(x, &op->opnd[0], TT_U32).s);
+    ptx_line(x, NULL, "@%%$loop%d bra $delay%d;", test, label);
+    if (op->guard.kind != OPD_NONE) buf_printf(x->out, "$end%d:\n", label);
+}
+
 // Waits until the phase of the given parity is complete. try_wait sleeps for a while by itself
 // (some microseconds), so the loop is no busy one. A successful wait acquires: what was done before
 // the arrivals, and the bytes that the phase counted, are visible behind it.

@@ -69,6 +69,7 @@ typedef struct {
     VEC(EmuHazard) hazards; // distinct ones, in order of first appearance
     i64 warp_ops;           // operations executed, counted per warp
     i64 ctas;
+    i64 delays, delay_cycles; // of `delay` operations, per warp; those of 0 cycles do not count
     bool ok;                // no hazard
 } EmuReport;
 

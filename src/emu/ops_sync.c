@@ -549,6 +549,21 @@ EmuResult emu_op_PIN(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_NEXT;
 }
 
+// Time does not exist here; the turn ends, and under the adversarial schedule all others go first.
+EmuResult emu_op_DELAY(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    if (w->cta->run->hazards && mask) emu_read_regs(w, op, &op->o[0], mask, false);
+    u32 longest = 0;
+    for (u32 m = mask; m; m &= m - 1)
+        longest = MAX(longest, emu_reg(w, &op->o[0])[emu_first_lane(m)]);
+    if (!longest) return RUN_NEXT;
+    EmuReport *report = w->cta->run->report;
+    report->delays++;
+    report->delay_cycles += longest;
+    w->priority = 0;
+    return RUN_YIELD;
+}
+
 // bar.warp.sync with the full mask. Lanes run in lock step here, so it only merges what they know.
 EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
 {

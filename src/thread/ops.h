@@ -105,6 +105,8 @@
     X(BAR_WARP,      "bar.warp",      "",     "-",     SYNC, WARP,   60, "bar.warp.sync 0xffffffff;") \
     /* Nothing behind it is moved in front of it: a branch on a predicate that is never true. */   \
     X(PIN,           "pin",           "p",    "-",     SYNC, THREAD, 10, "!")                     \
+    /* At least so many cycles pass; orders nothing. Stress runs put them at handoffs. */          \
+    X(DELAY,         "delay",         "x",    "-",     SYNC, THREAD, 20, "!")                     \
     X(WGMMA_FENCE,   "wgmma.fence",   "",     "-",     SYNC, GROUP,  80, "wgmma.fence.sync.aligned;") \
     X(WGMMA_SS,      "wgmma.ss",      "RLLp", "-",     ASYNC, GROUP, 80, "!")                     \
     X(WGMMA_RS,      "wgmma.rs",      "RrLp", "-",     ASYNC, GROUP, 80, "!")                     \

@@ -344,6 +344,20 @@ int cuStreamSynchronize(void *stream)
 }
 
 
+int cuStreamCreate(void **out, unsigned flags)
+{
+    IN_CONTEXT();
+    *out = flags == 1 ? calloc(1, 1) : NULL;
+    return !*out;
+}
+
+int cuStreamDestroy_v2(void *stream)
+{
+    IN_CONTEXT();
+    free(stream);
+    return 0;
+}
+
 int cuEventCreate(void **out, unsigned flags)
 {
     IN_CONTEXT();
