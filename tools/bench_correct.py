@@ -36,7 +36,6 @@ LAUNCHES, SAMPLES, ROUNDS = 16, 15, 5
 VARIANTS = {"sequential": "--no-specialise", "proxy": "--handoff=proxy", "membar": "--handoff=membar --unsafe",
             "delay": "--handoff=delay"}
 UNSOUND = ("membar", "none")
-SLOTS = 2  # of the kernel's rings; what the next generation of a slot is depends on it
 
 
 class CorrectLibrary(Library):
@@ -51,6 +50,11 @@ class CorrectLibrary(Library):
             a.type = codes[str(t.dtype).split(".")[1]]
             a.dim = (ctypes.c_int64 * len(a.dim))(*t.shape)
         return args
+
+
+def slots(o, case):
+    """Of the kernel's rings: so many segments further on is a slot's next generation."""
+    return o.stages or (2 if case["matrix"] == "f32" else 4)
 
 
 def segments(tokens, heads):
@@ -70,7 +74,7 @@ def traffic(case, count):
 def build(o, case, folder):
     """Name -> PTX of the variants that exist, and what is said about the others."""
     defines = ["-D", f"REVERSE={case['reverse']}", "-D", f"VK={case['vk']}", "-D", f"TF32={case['reverse']}",
-               "-D", f"MATRIX={case['matrix']}"]
+               "-D", f"MATRIX={case['matrix']}"] + (["-D", f"STAGES={o.stages}"] if o.stages else [])
     made, notes = {}, []
     chosen = {name: VARIANTS[name] for name in o.variants.split(",") if name in VARIANTS}
     chosen |= dict(v.split("=", 1) for v in o.variant)
@@ -121,8 +125,8 @@ def reference(torch, case, ends, matrix, fallback, offsets, raw):
 class Judge:
     """Compares outputs with the reference, and counts wrong elements that are a slot's next contents."""
 
-    def __init__(self, torch, case, tensors):
-        self.torch, self.case, self.ends, self.fallback = torch, case, tensors[0], tensors[2]
+    def __init__(self, torch, case, tensors, slots):
+        self.case, self.ends, self.fallback, self.slots = case, tensors[0], tensors[2], slots
         self.want = reference(torch, case, *tensors)
         unit = 2.0 ** (-11 if case["reverse"] else -9)
         self.allowed = max(1e-3, unit * self.want.abs().max().item() * len(self.ends))
@@ -137,7 +141,7 @@ class Judge:
             back = -1 if self.case["reverse"] else 1
             n = len(self.ends)
             for s in range(n):
-                source = s - back + SLOTS * back
+                source = s - back + self.slots * back
                 if 0 <= source < n and 0 <= s - back < n:
                     same = (out[s].double() - self.ends[source].double()).abs() < 1e-6
                     kept = self.fallback[s - back] == 0
@@ -233,6 +237,7 @@ def parse_options():
     options.add_argument("--sizes", help="tokens x heads, such as 32768x32,4096x4")
     options.add_argument("--falls", default="25,100", help="percent of the heads that fall back")
     options.add_argument("--matrix", choices=("bf16", "f32"), default="bf16", help="in reverse")
+    options.add_argument("--stages", type=int, help="slots of the rings; the kernel's own when not given")
     options.add_argument("--rounds", type=int, default=ROUNDS)
     options.add_argument("--quick", action="store_true", help="32768x32 alone")
     return options.parse_args()
@@ -259,7 +264,8 @@ def main():
                  f"{'reverse f32/' + case['matrix'] if case['reverse'] else 'forward bf16'} "
                  f"{'vk' if case['vk'] else 'kv'}, {case['falls']}% fall back")
         tensors = inputs(torch, case, count)
-        results = measure(torch, o, library, built[key], tensors, Judge(torch, case, tensors), notes, label)
+        results = measure(torch, o, library, built[key], tensors, Judge(torch, case, tensors, slots(o, case)),
+                          notes, label)
         text, wrong = table(case, count, length, results)
         notes += [f"{label}: {w} is WRONG" for w in wrong]
         failed |= bool(wrong) or len(results) < len(built[key])

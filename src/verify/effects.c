@@ -242,7 +242,8 @@ static void loaded(Exec *x, const ThreadOp *op, u32 mask, u64 taint)
     }
 }
 
-// Steering data (tasks) has one address for the whole warp.
+// Steering data (tasks, flags) has one address for the whole warp. A narrow load fills its register
+// with zeros, whatever number the leaf gets.
 static void load_global(Exec *x, const ThreadOp *op, u32 mask)
 {
     Terms *t = x->m->terms;
@@ -251,7 +252,8 @@ static void load_global(Exec *x, const ThreadOp *op, u32 mask)
     u64 off = 0;
     exec_pin(x, exec_taint(x, &op->opnd[1]));
     loaded(x, op, mask, 0);
-    if (op->type != TT_B32 && op->type != TT_B64) return;
+    bool narrow = op->type == TT_B8 || op->type == TT_B16;
+    if (op->type != TT_B32 && op->type != TT_B64 && !narrow) return;
     if (!base || !term_value(t, exec_operand(x, &op->opnd[2], first, 0), &off)) return;
     for (int i = first; i < LANES; i++)
         if ((mask >> i & 1) && exec_operand(x, &op->opnd[1], i, 0) != base) return;
@@ -263,7 +265,10 @@ static void load_global(Exec *x, const ThreadOp *op, u32 mask)
         i64 index = o->base + k;
         for (int i = 0; i < o->nterms; i++) index += o->term[i].coef * x->unroll[o->term[i].var];
         if (index < 0 || index >= x->m->fn->regs.at[o->reg].count) continue;
-        x->term[(x->base[o->reg] + (int)index) * LANES] = term_leaf(t, LEAF_LOAD, place);
+        Term leaf = term_leaf(t, LEAF_LOAD, place);
+        const ThreadOp cut = {.op = OP_CVT, .type = TT_U16, .type2 = op->type};
+        x->term[(x->base[o->reg] + (int)index) * LANES] =
+            narrow ? term_op(t, &cut, 0, leaf, 0, 0) : leaf;
     }
 }
 
