@@ -11,6 +11,7 @@ static const char usage[] =
     "\n"
     "  baton run FILE.co [NAME=VALUE ...]   compile, run, compare with the reference\n"
     "  baton build FILE.co [-o OUT.ptx]     compile to PTX, or print an inner form\n"
+    "  baton check FILE.co                  prove the handoffs of each kernel for all sizes\n"
     "  baton explore FILE.co [NAME=VALUE]   every schedule of the ring protocol, for few rounds\n"
     "  baton audit FILE.co | CUBIN          look for slot races in the machine code\n"
     "  baton stress FILE.co [NAME=VALUE]    random delays on a GPU, results compared bit for bit\n"
@@ -27,8 +28,8 @@ typedef struct {
 } Command;
 
 static const Command commands[] = {
-    {"build", cli_build}, {"run", cli_run}, {"explore", cli_explore}, {"audit", cli_audit},
-    {"stress", cli_stress}};
+    {"build", cli_build}, {"run", cli_run}, {"check", cli_check}, {"explore", cli_explore},
+    {"audit", cli_audit}, {"stress", cli_stress}};
 
 // A word that is no command: perhaps a slip of the pen, perhaps a file given without a command.
 static int unknown_command(const char *word)

@@ -7,6 +7,7 @@
 #include "thread/rename.h"
 #include "tile/from_ast.h"
 #include "tile/passes.h"
+#include "verify/quick.h"
 
 #include <string.h>
 #include <time.h>
@@ -186,6 +187,16 @@ static bool check_form(Compilation *c, const Pass *p)
     return ok;
 }
 
+// Handoffs that are broken whatever the sizes: the source's fault nearly always, since passes
+// insert what they can.
+static bool check_quickly(Compilation *c)
+{
+    double start = now_ms();
+    bool ok = quick_check(c->thread, c->plan, c->diag);
+    c->quick_ms = now_ms() - start;
+    return ok;
+}
+
 static void dump(const Compilation *c, const Pass *p)
 {
     buf_printf(c->dump_out, "==== after %s\n", p->name);
@@ -217,6 +228,7 @@ bool pass_compile(Compilation *c)
         // Layouts and the like may be missing between passes of a form, so checkers of half-made
         // programs run only where they are asked for.
         if ((last || c->check_each) && !check_form(c, p)) return false;
+        if (last && p->form == FORM_THREAD && c->quick && !check_quickly(c)) return false;
     }
     return true;
 }
@@ -240,11 +252,12 @@ void pass_print(const Compilation *c, PassForm form, Buf *out)
 // A pass that did not run was not on the way and is left out.
 void pass_print_times(const Compilation *c, Buf *out)
 {
-    double total = c->check_ms;
+    double total = c->check_ms + c->quick_ms;
     for (int i = 0; i < pass_count && pass_table[i].form <= c->until; i++) {
         if (!on_the_way(c, &pass_table[i])) continue;
         buf_printf(out, "%10.3f ms  %s\n", c->ms[i], pass_table[i].name);
         total += c->ms[i];
     }
-    buf_printf(out, "%10.3f ms  checks\n%10.3f ms  in all\n", c->check_ms, total);
+    buf_printf(out, "%10.3f ms  checks\n%10.3f ms  quick rules\n%10.3f ms  in all\n", c->check_ms,
+               c->quick_ms, total);
 }

@@ -36,6 +36,7 @@ typedef struct {
     const char *dump;          // pass after which the program is printed, or "all"; NULL: none
     Buf *dump_out;
     bool check_each;           // run the checker after every pass
+    bool quick;                // run the quick rules of src/verify on the finished thread form
     // memory and messages, given by the caller; everything below lives in the arena
     Arena *arena;
     Diag *diag;
@@ -51,6 +52,7 @@ typedef struct {
     Buf ptx, cuda;             // the caller frees them
     double ms[PASS_MAX];       // time of each pass, milliseconds
     double check_ms;           // of all checkers together
+    double quick_ms;           // of the quick rules
 } Compilation;
 
 typedef struct {

@@ -69,7 +69,7 @@ def file_test(build, path, scratch):
         return re.findall(rf"(?:^|\s)(?://|#)\s*{key}:[ \t]*(.*?)[ \t]*$", text, re.M)
     errors = [(n, m.group(1)) for n, line in enumerate(text.splitlines(), 1)
               if (m := re.search(r"(?://|#)\s*error:\s*(.*?)\s*$", line))]
-    runs = marks("RUN") or (["build %s --check -o /dev/null"] if path.suffix == ".co" else [])
+    runs = marks("RUN") or (["build %s --check-passes -o /dev/null"] if path.suffix == ".co" else [])
     status = [int(s) for s in marks("EXIT")] or [2 if errors else 0]
     for i, run in enumerate(runs):
         name = str(path.relative_to(ROOT))
@@ -125,7 +125,7 @@ def kernel_test(build, kernel, sizes):
 def assemble_test(build, source, defines, scratch):
     """PTX that ptxas takes without a warning, a spill or a repair of its own."""
     ptx = f"{scratch}.ptx"
-    for words in ([str(build / "baton"), "build", source, "--check", "-o", ptx] + defines,
+    for words in ([str(build / "baton"), "build", source, "--check-passes", "-o", ptx] + defines,
                   ["sh", "tools/assemble.sh", ptx]):
         got, output = execute(words)
         if got:

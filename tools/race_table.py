@@ -118,6 +118,16 @@ class Tiers:
         known = any(re.search(rf"violation: {re.escape(r)}\b", text) for r in k.rules)
         return "reports" if known or not found else f"as {found.group(1)}"
 
+    def check(self, k, right):
+        """Proved, or open: a question is no report."""
+        status, text = run(self.baton, "check", "--no-cache", *k.words(right))
+        broken = re.findall(r"^  BROKEN +(?:\S+: )?(O\d+|\w+)", text, re.M)
+        if right:
+            return "reports the twin" if status or broken else ""
+        if status != 1 or not broken:
+            return ""
+        return "reports" if set(broken) & set(k.rules) else f"as {broken[0]}"
+
     def audit(self, k, right):
         """Of machine code; without ptxas the head is believed."""
         if not PTXAS:

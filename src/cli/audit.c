@@ -4,71 +4,31 @@
 // Exit status: 0 clean, 1 a finding, 2 the command line or the input is not right.
 #include "../verify/audit.h"
 #include "../verify/sass.h"
-#include "compile.h"
+#include "command.h"
 #include "ptxas.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// Order of the table below: cli_next answers with the index of the row.
-enum { OPT_ENTRY, OPT_DEFINE, OPT_LIST, OPT_HELP, OPT_H, CLI_PROGRAM_ENUM };
-
 static const CliOption options[] = {
-    {"-e", "ENTRY", "compile this tile function; needed when the file has several"},
-    {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
     {"--list", NULL, "print each instruction as the audit reads it: offset, operation,\n"
                      "scoreboards waited for and set"},
-    {"--help", NULL, "print this"},
-    {"-h", NULL, "print this"},
-    CLI_PROGRAM_OPTIONS,
 };
 
 typedef struct {
     CliSource source; // its path may be one of an assembled file, or of PTX
-    bool list, help;
+    bool list;
     Arena *arena;
     Diag *diag;
 } AuditJob;
 
-static void print_help(void)
+// The table has one row.
+static bool read_word(void *job, int option, const char *value, Arena *a, Diag *d)
 {
-    Buf b = {0};
-    buf_puts(&b, "baton audit FILE [options] - looks for slot races in the machine code\n\n"
-                 "FILE is a .co file, which is compiled and assembled by ptxas from PATH, or an\n"
-                 "assembled file (cubin), or PTX (.ptx).\n\n");
-    cli_print_options(options, COUNT(options), &b);
-    buf_puts(&b, "\nExit status: 0 clean, 1 a finding, 2 bad usage or input, 3 no memory.\n");
-    fputs(b.s, stdout);
-    buf_free(&b);
-}
-
-// Reads all words even after an error, so that one run tells every mistake.
-static bool read_words(AuditJob *j, int argc, char **argv)
-{
-    CliArgs args = {argc, argv, 0, false, options, COUNT(options), "audit", j->arena, j->diag};
-    const char *value;
-    for (;;) {
-        switch (cli_next(&args, &value)) {
-        case CLI_END: return diag_errors(j->diag) == 0;
-        // Reported; the other words are still read.
-        case CLI_BAD: break;
-        case CLI_POSITIONAL:
-            if (j->source.path)
-                diag_error(j->diag, (Loc){0}, NULL,
-                           "baton audit takes one file, found `%s` after %s", value,
-                           j->source.path);
-            else
-                j->source.path = value;
-            break;
-        case OPT_ENTRY: j->source.entry = value; break;
-        case OPT_DEFINE: cli_define(&j->source, value, j->arena, j->diag); break;
-        case OPT_LIST: j->list = true; break;
-        case OPT_HELP:
-        case OPT_H: j->help = true; break;
-        CLI_PROGRAM_CASES(&j->source, value, j->arena, j->diag);
-        default: BUG("option without a case");
-        }
-    }
+    AuditJob *j = job;
+    (void)value, (void)a, (void)d;
+    if (option == 0) j->list = true;
+    return option == 0;
 }
 
 static bool ends_in(const char *path, const char *end)
@@ -204,8 +164,11 @@ static int report(AuditJob *j, const Buf *code, const AuditOptions *how)
     return found ? EXIT_WRONG : EXIT_RIGHT;
 }
 
-static int audit(AuditJob *j)
+static int audit(void *job, Arena *a, Diag *d)
 {
+    AuditJob *j = job;
+    j->arena = a;
+    j->diag = d;
     Buf ptx = {0}, code = {0};
     AuditOptions how = {0};
     bool ok;
@@ -224,24 +187,18 @@ static int audit(AuditJob *j)
     return status;
 }
 
-// One arena for the whole command, at most 1 GB: an input that needs more is hostile.
 int cli_audit(int argc, char **argv)
 {
-    Arena *a = arena_new((size_t)1 << 30);
-    AuditJob job = {.arena = a, .diag = diag_new(a)};
-    int status = EXIT_INPUT;
-    bool read = read_words(&job, argc, argv);
-    if (job.help) {
-        print_help();
-        arena_free(a);
-        return EXIT_RIGHT;
-    }
-    if (read && !job.source.path)
-        diag_error(job.diag, (Loc){0}, "for example: baton audit kernels/attention/v4.co",
-                   "baton audit needs a .co file or an assembled one");
-    else if (read)
-        status = audit(&job);
-    cli_flush(job.diag);
-    arena_free(a);
-    return status;
+    AuditJob job = {0};
+    CliCommand c = {
+        .name = "audit",
+        .about = "baton audit FILE [options] - looks for slot races in the machine code\n\n"
+                 "FILE is a .co file, which is compiled and assembled by ptxas from PATH, or an\n"
+                 "assembled file (cubin), or PTX (.ptx).\n",
+        .more = "Exit status: 0 clean, 1 a finding, 2 bad usage or input, 3 no memory.\n",
+        .needs = "a .co file or an assembled one",
+        .example = "baton audit kernels/attention/v4.co",
+        .options = options, .noptions = COUNT(options), .source = &job.source, .job = &job,
+        .word = read_word, .run = audit};
+    return cli_command(&c, argc, argv);
 }

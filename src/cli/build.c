@@ -3,6 +3,7 @@
 #include "../emit/ptx.h"
 #include "compile.h"
 #include "explain.h"
+#include "proof.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 
 // Order of the table below: cli_next answers with the index of the row.
-enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_TIME,
+enum { OPT_ENTRY, OPT_DEFINE, OPT_EMIT, OPT_OUT, OPT_DUMP, OPT_CHECK, OPT_CHECK_PASSES, OPT_TIME,
        OPT_EXPLAIN, OPT_HELP, OPT_H, CLI_PROGRAM_ENUM };
 
 static const CliOption options[] = {
@@ -21,7 +22,9 @@ static const CliOption options[] = {
                   "and CUDA C++ to FILE.cu in the current folder, other forms to standard output"},
     {"--dump", "PASS", "print the program after this pass, or after each with all; without -o\n"
                        "no file is written then"},
-    {"--check", NULL, "run the checker after every pass, not only at the end"},
+    {"--check", NULL, "prove the handoffs of each kernel as `baton check` does, and write nothing\n"
+                      "when one is broken; without it the quick rules are checked"},
+    {"--check-passes", NULL, "run the checker of the form after every pass, not only at the end"},
     {"--time", NULL, "print the milliseconds of each pass to standard error"},
     {"--explain", NULL, "print a page about each kernel: roles, barriers, shared memory; without\n"
                         "-o no file is written then"},
@@ -35,7 +38,7 @@ typedef struct {
     CliSource source;
     const char *out, *dump;
     PassForm emit;
-    bool time, check, explain, help;
+    bool time, check, check_passes, explain, help;
 } BuildJob;
 
 static void print_help(void)
@@ -115,6 +118,7 @@ static bool read_words(BuildJob *j, int argc, char **argv, Arena *a, Diag *d)
             check_dump(value, a, d);
             break;
         case OPT_CHECK: j->check = true; break;
+        case OPT_CHECK_PASSES: j->check_passes = true; break;
         case OPT_TIME: j->time = true; break;
         case OPT_EXPLAIN: j->explain = true; break;
         case OPT_HELP:
@@ -179,6 +183,26 @@ static bool explain(Compilation *c)
     return ok;
 }
 
+// What is broken is an error of the build, what stays open a warning.
+static bool prove(const BuildJob *j, const Compilation *c)
+{
+    Proof p;
+    if (c->until < FORM_THREAD) {
+        diag_error(c->diag, (Loc){.file = c->file}, "the check reads the thread form, or what is made of it",
+                   "--check has nothing to check in the form `%s`", pass_form_name[c->until]);
+        return false;
+    }
+    cli_prove(c->arena, c->thread, c->plan, c->diag, true, j->time, &p);
+    // The cache knows how many, but not what.
+    if (p.broken && p.cached)
+        cli_prove(c->arena, c->thread, c->plan, c->diag, false, j->time, &p);
+    check_errors(&p.report, c->diag);
+    if (p.open && !p.broken)
+        diag(c->diag, SEV_WARNING, (Loc){.file = c->file}, "`baton check` tells them",
+             "%d questions of the static check stay open", p.open);
+    return !p.broken;
+}
+
 // The dump is printed also when the compilation failed: it shows the program up to the pass that
 // did.
 static int build(BuildJob *j, Arena *a, Diag *d)
@@ -186,12 +210,12 @@ static int build(BuildJob *j, Arena *a, Diag *d)
     Buf dump = {0};
     // The page is about the kernels and what the assembler says to their PTX, whatever is written.
     PassForm until = j->explain && j->emit < FORM_PTX ? FORM_PTX : j->emit;
-    Compilation c = {.until = until, .dump = j->dump, .dump_out = &dump, .check_each = j->check,
-                     .arena = a, .diag = d};
+    Compilation c = {.until = until, .dump = j->dump, .dump_out = &dump, .check_each = j->check_passes,
+                     .quick = true, .arena = a, .diag = d};
     bool ok = cli_read_source(&j->source, &c) && pass_compile(&c);
     if (dump.n) fwrite(dump.s, 1, dump.n, stdout);
     buf_free(&dump);
-    ok = ok && (!j->explain || explain(&c)) && write_output(j, &c);
+    ok = ok && (!j->check || prove(j, &c)) && (!j->explain || explain(&c)) && write_output(j, &c);
     if (j->time && ok) {
         Buf times = {0};
         pass_print_times(&c, &times);

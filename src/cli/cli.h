@@ -24,7 +24,6 @@ typedef struct {
 // Results of cli_next beside the index of an option in the table.
 enum { CLI_END = -1, CLI_POSITIONAL = -2, CLI_BAD = -3 };
 
-// A walk over the words of one command line.
 // A walk over the words of one command line; cli_next moves it.
 typedef struct {
     int argc;
@@ -61,6 +60,7 @@ void cli_flush(const Diag *d);
 int cli_build(int argc, char **argv); // words after "build"
 int cli_run(int argc, char **argv);   // words after "run"
 int cli_explore(int argc, char **argv); // words after "explore"
+int cli_check(int argc, char **argv); // words after "check"
 int cli_audit(int argc, char **argv); // words after "audit"
 int cli_stress(int argc, char **argv); // words after "stress"
 

@@ -56,3 +56,12 @@ void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const 
             if (parts[k].quick || !quick_only) parts[k].run(&job);
     }
 }
+
+void check_errors(const CheckReport *r, Diag *d)
+{
+    for (int i = 0; i < r->broken.n; i++) {
+        const CheckFinding *f = &r->broken.at[i];
+        diag_error(d, f->loc, f->hint, "%s: %s: %s", f->kernel, f->rule, f->text);
+        if (f->other.line) diag(d, SEV_NOTE, f->other, NULL, "%s: the other side is here", f->rule);
+    }
+}

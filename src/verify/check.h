@@ -53,6 +53,9 @@ void check_assumed(const CheckJob *job, const char *text);
 void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const CheckPart *parts,
                   int nparts, bool quick_only, CheckReport *report);
 
+// What is broken as errors, with the hint and a note at the second place.
+void check_errors(const CheckReport *r, Diag *d);
+
 // ---- the parts that need no integer sets ---------------------------------------------------------
 // order.c: the handoffs for every number of rounds (O2 to O8, O10 to O15, deadlock, reads of what
 // nobody wrote).

@@ -1,0 +1,20 @@
+// quick.c - the table of quick parts, and their findings as errors of a build.
+#include "quick.h"
+
+#include <string.h>
+
+const CheckPart quick_parts[] = {
+    {"products", check_products, true},
+};
+const int quick_parts_n = COUNT(quick_parts);
+
+bool quick_check(const ThreadModule *m, const Plan *plan, Diag *d)
+{
+    Arena *a = arena_new(0);
+    CheckReport r = {.arena = a};
+    check_module(m, plan, d, quick_parts, quick_parts_n, true, &r);
+    check_errors(&r, d);
+    bool clean = r.broken.n == 0;
+    arena_free(a);
+    return clean;
+}
