@@ -101,6 +101,18 @@ Term term_tuple(Terms *t, Term a, Term b)
 u8 term_leaf_kind(const Terms *t, Term leaf) { return t->at.at[leaf].op; }
 u64 term_leaf_key(const Terms *t, Term leaf) { return t->at.at[leaf].value; }
 
+TermView term_view(const Terms *t, Term x)
+{
+    _Static_assert(T_NONE == (int)TERM_IS_NOTHING && T_OP == (int)TERM_IS_OP, "one order");
+    if (x & SMALL) return (TermView){.form = TERM_IS_CONST, .value = x & ~SMALL};
+    const Node *n = &t->at.at[x];
+    return (TermView){.form = n->kind, .op = n->op, .type = n->type, .type2 = n->type2,
+                      .cmp = n->cmp, .half = n->half, .a = n->a, .b = n->b, .c = n->c,
+                      .value = n->value};
+}
+
+Term terms_end(const Terms *t) { return (Term)t->at.n; }
+
 // ---- arithmetic ---------------------------------------------------------------------------------
 
 static int width(u8 type)

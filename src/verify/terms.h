@@ -10,7 +10,9 @@ typedef u32 Term;
 enum { TERM_UNKNOWN = 0 };      // floats, and all that is computed from them
 
 // What a leaf stands for.
-typedef enum { LEAF_PARAM, LEAF_SREG, LEAF_LOAD, LEAF_CHANCE } LeafKind;
+// LEAF_HEAD to LEAF_DATA belong to steer.h.
+typedef enum { LEAF_PARAM, LEAF_SREG, LEAF_LOAD, LEAF_CHANCE,
+               LEAF_HEAD, LEAF_EXIT, LEAF_ROLE, LEAF_DATA } LeafKind;
 typedef struct Terms Terms;
 
 Terms *terms_new(Arena *a);
@@ -28,5 +30,17 @@ void term_unbind(Terms *t, Term leaf);
 void terms_forget(Terms *t);    // all bindings
 u8 term_leaf_kind(const Terms *t, Term leaf);
 u64 term_leaf_key(const Terms *t, Term leaf);
+
+// A term from inside. TERM_IS_TUPLE and TERM_IS_OP have operands; an operand that is not there is
+// TERM_UNKNOWN.
+typedef enum { TERM_IS_NOTHING, TERM_IS_CONST, TERM_IS_LEAF, TERM_IS_TUPLE, TERM_IS_OP } TermForm;
+typedef struct {
+    u8 form, op, type, type2, cmp, half; // op: ThreadOpcode, or LeafKind of a leaf
+    Term a, b, c;
+    u64 value;                           // of a constant; key of a leaf
+} TermView;
+TermView term_view(const Terms *t, Term x);
+// Terms that are no constants are below this number; so are their operands.
+Term terms_end(const Terms *t);
 
 #endif
