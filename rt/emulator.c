@@ -185,6 +185,9 @@ static baton_status emulator_launch(RtDevice *device, const RtKernelLaunch *k, v
         .progress = o->progress,
         .progress_ctx = o->progress_ctx,
         .printed = o->printed ? o->printed : &printed,
+        .history = o->history,
+        .fault = o->fault,
+        .number = d->reports.n,
     };
     EmuReport *r = emu_run(d->reports_arena, &l);
     if (printed.n) fwrite(printed.s, 1, printed.n, stdout);

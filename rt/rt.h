@@ -145,6 +145,8 @@ typedef struct {
     void (*progress)(void *ctx, i64 done, i64 total);
     void *progress_ctx;
     Buf *printed;          // what kernels print; NULL: it goes to standard output
+    struct EmuHistory *history; // as EmuLaunch; launches are numbered from rt_emulator_set on
+    const struct EmuFault *fault;
 } RtEmulatorOptions;
 baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtError *e);
 // Other options for the launches to come. Reports made so far are forgotten.

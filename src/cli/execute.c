@@ -292,8 +292,26 @@ static int run_schedules(Run *r, RtError *e)
     return status;
 }
 
-// After this, outputs are in `result`, and hazards and guards are known.
-int run_execute(Run *r)
+int run_calm(Run *r, struct EmuHistory *history, const struct EmuFault *fault)
+{
+    RtError e = {0};
+    Buf unread = {0};
+    RtEmulatorOptions emu = {.schedule = SCHED_ROUND_ROBIN,
+                             .hazards = true,
+                             .step_limit = EMULATOR_STEPS,
+                             .sms = (int)r->options->sms,
+                             .printed = &unread,
+                             .history = history,
+                             .fault = fault};
+    rt_emulator_set(r->device, &emu);
+    int status = copy_arrays_in(r, &e);
+    if (status == EXIT_RIGHT) status = launch_once(r, &e);
+    if (status == EXIT_RIGHT) status = copy_arrays_out(r, &e);
+    buf_free(&unread);
+    return status;
+}
+
+int run_prepare(Run *r)
 {
     RtError e = {0};
     int status = load(r, &e);
@@ -305,7 +323,15 @@ int run_execute(Run *r)
         return run_device_error(r, &e, "preparing the launch");
     warn_by_log(r);
     warn_by_kernel(r);
-    return run_schedules(r, &e);
+    return EXIT_RIGHT;
+}
+
+// After this, outputs are in `result`, and hazards and guards are known.
+int run_execute(Run *r)
+{
+    RtError e = {0};
+    int status = run_prepare(r);
+    return status == EXIT_RIGHT ? run_schedules(r, &e) : status;
 }
 
 // Only after the result was found right, and not with --once, which is for profilers.

@@ -107,6 +107,10 @@ bool run_write_outputs(Run *r);
 int run_device_error(Run *r, const RtError *e, const char *doing);
 int run_open_device(Run *r);
 int run_execute(Run *r);       // loads, launches, brings the outputs back
+int run_prepare(Run *r);       // the first half of run_execute: everything but the launches
+// Launches once more under the calm schedule of the emulator, with a record or a fault of
+// emu/history.h (either may be NULL); outputs are in `result` then.
+int run_calm(Run *r, struct EmuHistory *history, const struct EmuFault *fault);
 int run_measure(Run *r);       // times it on a GPU
 void run_close(Run *r);
 

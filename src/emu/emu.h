@@ -31,6 +31,10 @@ typedef struct {
     void (*progress)(void *ctx, i64 done, i64 total); // CTAs finished; may be NULL
     void *progress_ctx;
     Buf *printed;           // what the kernel prints is added here; NULL: it is dropped
+    // history.h: what slots hold is added here; reads that see other bytes. NULL: neither.
+    struct EmuHistory *history;
+    const struct EmuFault *fault;
+    int number;             // of the launch, for both
 } EmuLaunch;
 
 //            id              name in reports

@@ -115,9 +115,9 @@ static void move_box(EmuCta *c, const EmuEffect *e, bool load)
         if (load && there) memcpy(row + low, base + at + low, high - low);
         u32 offset = e->smem + r * b.pitch;
         for (u32 k = 0; k < b.inner; k += 16) {
-            u8 *s = c->smem + swizzled(&b, offset + k);
-            if (load) memcpy(s, row + k, 16);
-            else memcpy(row + k, s, 16);
+            u32 place = swizzled(&b, offset + k);
+            if (load) memcpy(c->smem + place, row + k, 16);
+            else memcpy(row + k, emu_seen(c, emu_named(e->op, 0), place, 1u << e->warp), 16);
         }
         if (!load && there) memcpy(base + at + low, row + low, high - low);
     }
@@ -365,6 +365,7 @@ static void load_into(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 
         emu_bar_settle(c, b, k);
     }
     note_box(w, e, (int)o[2].imm, true);
+    if (c->watch) emu_watch_load(c, e->access, smem, &arg->tmap, coord, (int)o[2].imm);
     // The earliest legal moment is the issue itself: it overwrites what is still being read.
     if (emu_chance(c, c->early_load)) emu_effect_run(c, e);
 }

@@ -293,7 +293,8 @@ EmuResult emu_op_LDS(EmuWarp *w, const EmuOp *op, u32 mask)
         if (!(mask >> i & 1)) continue;
         bool good = offset[i] != UINT32_MAX;
         if (good && access) emu_touch(w, access, offset[i], bytes, i, false, true);
-        load_lane(w, to, elem, i, good ? w->cta->smem + offset[i] : zeros);
+        load_lane(w, to, elem, i,
+                  good ? emu_seen(w->cta, emu_named(op, 0), offset[i], 1u << w->id) : zeros);
     }
     if (hazards) {
         emu_write_regs(w, op, to, mask);
@@ -403,17 +404,19 @@ EmuResult emu_op_LDMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
         access = emu_access_new(w, ACC_READ, op, EMU_ANY_LANE, mask, 0);
     }
     if (matrix_rows(w, op, address, to, mask, access, row)) {
-        const u8 *smem = w->cta->smem;
+        const u8 *at[EMU_LANES];
+        for (int i = 0; i < 8 * op->n; i++)
+            at[i] = emu_seen(w->cta, emu_named(op, 0), row[i], 1u << w->id);
         for (u32 m = 0; m < to->count; m++) {
             u32 *d = w->regs + (size_t)(to->unit + m) * 32;
             LANES {
                 if (!(mask >> i & 1)) continue;
                 if (!(op->flags & OPF_TRANS)) {
-                    memcpy(&d[i], smem + row[8 * m + i / 4] + i % 4 * 4, 4);
+                    memcpy(&d[i], at[8 * m + i / 4] + i % 4 * 4, 4);
                 } else {
                     u16 low, high;
-                    memcpy(&low, smem + row[8 * m + i % 4 * 2] + i / 4 * 2, 2);
-                    memcpy(&high, smem + row[8 * m + i % 4 * 2 + 1] + i / 4 * 2, 2);
+                    memcpy(&low, at[8 * m + i % 4 * 2] + i / 4 * 2, 2);
+                    memcpy(&high, at[8 * m + i % 4 * 2 + 1] + i / 4 * 2, 2);
                     d[i] = (u32)high << 16 | low;
                 }
             }

@@ -75,6 +75,7 @@ typedef struct {
     bool mn_major;
     u32 first, n, k_steps;     // k_steps: k of the instruction (MN-major rows)
     int mem;
+    i32 buffer;                // that the program names, -1 none
 } Side;
 
 // A side is read as side_rows x side_chunks chunks of 16 bytes. K-major: a k step is 32 bytes for
@@ -115,7 +116,7 @@ static void touch_side(EmuWarp *w, const EmuOp *op, const Side *s, u32 access, b
 }
 
 // Copies an operand to [n][k] raw elements; bytes outside the arena read as zero.
-static void gather(const EmuCta *c, const Side *s, u32 elem, u8 *out)
+static void gather(const EmuCta *c, int group, const Side *s, u32 elem, u8 *out)
 {
     static const u8 nothing[16];
     u32 limit = EMU_SMEM_BASE + c->smem_bytes;
@@ -123,7 +124,9 @@ static void gather(const EmuCta *c, const Side *s, u32 elem, u8 *out)
         for (u32 k = 0; k < side_chunks(s); k++) {
             u32 a = side_address(s, r, k);
             const u8 *from =
-                a >= EMU_SMEM_BASE && a + 16 <= limit ? c->smem + a - EMU_SMEM_BASE : nothing;
+                a >= EMU_SMEM_BASE && a + 16 <= limit
+                    ? emu_seen(c, s->buffer, a - EMU_SMEM_BASE, 15u << 4 * group)
+                    : nothing;
             if (!s->mn_major) {
                 memcpy(out + r * 32 + k * 16, from, 16);
             } else {
@@ -136,12 +139,13 @@ static void gather(const EmuCta *c, const Side *s, u32 elem, u8 *out)
 // A is memory reference 0 of wgmma.ss; B is 1 there, but 0 of wgmma.rs, whose A lies in registers.
 static Side side_a(const EmuOp *op, u64 desc, u32 first, u32 n, u32 k)
 {
-    return (Side){desc_of(desc), op->flags & OPF_TRANS_A, first, n, k, 0};
+    return (Side){desc_of(desc), op->flags & OPF_TRANS_A, first, n, k, 0, emu_named(op, 0)};
 }
 
 static Side side_b(const EmuOp *op, u64 desc, u32 k)
 {
-    return (Side){desc_of(desc), op->flags & OPF_TRANS_B, 0, op->n, k, op->op == OP_WGMMA_SS};
+    int mem = op->op == OP_WGMMA_SS;
+    return (Side){desc_of(desc), op->flags & OPF_TRANS_B, 0, op->n, k, mem, emu_named(op, mem)};
 }
 
 // ---- registers ----------------------------------------------------------------------------------
@@ -227,10 +231,10 @@ static void compute(EmuCta *c, int group, const EmuProduct *p, Chain *chain)
         gather_registers(c, group, &op->o[1], a);
     } else {
         Side s = side_a(op, p->desc_a, 0, 64, k);
-        gather(c, &s, dtype_bytes[type], a);
+        gather(c, group, &s, dtype_bytes[type], a);
     }
     Side s = side_b(op, p->desc_b, k);
-    gather(c, &s, dtype_bytes[type], b);
+    gather(c, group, &s, dtype_bytes[type], b);
     if (is_integer(type)) {
         integer_step(type, op->n, a, b, chain->m, p->scale_d);
         return;

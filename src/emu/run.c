@@ -511,12 +511,14 @@ static void start_cta(EmuCta *c, i64 index)
     for (int i = 0; i < c->warps; i++) start_warp(c, &c->warp[i]);
     c->regs_used = c->regs_limit = (u32)(c->warps * r->fn->maxnreg);
     schedule_start(c);
+    emu_watch_start(c);
 }
 
 // Effects left over belong to reports that were made already; they must not land in the next CTA.
 static void finish_cta(EmuCta *c)
 {
     if (!c->dead) emu_sync_end(c);
+    emu_watch_end(c);
     while (c->fx_first) {
         EmuEffect *e = c->fx_first;
         c->fx_first = e->next;

@@ -488,6 +488,7 @@ void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool wri
     Touch t = {.w = w, .c = c, .access = access, .lane = lane, .kind = c->access.at[access].kind};
     if (offset < c->bars_high && offset + bytes > c->bars_low)
         check_barrier_bytes(w, access, offset, bytes, lane);
+    if (c->watch && note) emu_watch_touch(w, access, offset, bytes, write);
     EmuMemo *m = &c->memo;
     if (m->access != access || m->warp != w->index || m->lane != (u32)lane)
         *m = (EmuMemo){.access = access, .warp = w->index, .lane = (u32)lane};

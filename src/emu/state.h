@@ -333,6 +333,7 @@ typedef struct {               // where a buffer lies in the arena
 } EmuSpan;
 
 typedef struct EmuRun EmuRun;
+typedef struct EmuWatch EmuWatch;
 
 struct EmuCta {
     EmuRun *run;
@@ -364,6 +365,7 @@ struct EmuCta {
     u64 rng;                   // state of the scheduler's generator
     u32 early_load, late_wgmma, late_store, late_cp; // chances of 256, by schedule
     i64 change_at;             // adversarial: step of the next priority change
+    EmuWatch *watch;           // generations of the slots; NULL: nobody asks
 };
 
 struct EmuRun {
@@ -449,6 +451,25 @@ u32 emu_access_new(EmuWarp *w, EmuAccessKind kind, const EmuOp *op, int lane, u3
 // EMU_ANY_LANE for the whole warp. `note` false: check only (the access is noted already).
 void emu_touch(EmuWarp *w, u32 access, u32 offset, u32 bytes, int lane, bool write, bool note);
 void emu_shadow_reset(EmuCta *c);
+
+// ---- history.c ----------------------------------------------------------------------------------
+void emu_watch_start(EmuCta *c);               // a CTA begins, and ends
+void emu_watch_end(EmuCta *c);
+void emu_watch_touch(const EmuWarp *w, u32 access, u32 offset, u32 bytes, bool write);
+void emu_watch_load(EmuCta *c, u32 access, u32 offset, const TensorMap *m, const i32 *coord,
+                    int param);
+const u8 *emu_seen_late(const EmuCta *c, i32 buffer, u32 offset, u32 warps);
+// Where a read of these warps (bits) finds the bytes at an arena offset: in the arena, unless the
+// run has a fault. `buffer` is the one that the operation names, -1 none.
+static inline const u8 *emu_seen(const EmuCta *c, i32 buffer, u32 offset, u32 warps)
+{
+    if (!c->run->launch->fault || buffer < 0) return c->smem + offset;
+    return emu_seen_late(c, buffer, offset, warps);
+}
+static inline i32 emu_named(const EmuOp *op, int mem) // buffer of a memory reference
+{
+    return mem < op->src->nmem ? op->src->mem[mem].buffer : -1;
+}
 
 // ---- ops_mem.c ----------------------------------------------------------------------------------
 // Arena offset of a lane's shared address (o[0] base, o[1] byte offset), or UINT32_MAX after a
