@@ -201,17 +201,29 @@ static bool run_again(void *ctx, const EmuFault *f, const u8 **result)
     return g->status == EXIT_RIGHT;
 }
 
-// Direct comparisons with the tensors that slots are filled from.
-static void compare_inputs(const DiagnoseJob *j, const Run *r, Buf *out)
+// True when every wrong element is an element of the dump at one distance.
+static bool compare_dump(const DiagnoseOutput *o, const DiagnoseDump *dump, Buf *out)
 {
-    for (int k = 0; k < j->noutputs; k++)
-        for (int i = 0; i < r->narrays && j->output[k].wrong; i++) {
+    const NpyArray *f = &dump->array;
+    DiagnoseDirect d = diagnose_direct(o, f->type, f->rank, f->dim, f->data);
+    diagnose_direct_print(o, dump->name, &d, out);
+    return d.fits && d.equal == d.wrong;
+}
+
+// Direct comparisons with the dumps, and with the inputs where these say something.
+static void compare(const DiagnoseJob *j, const Run *r, const DiagnoseRequest *q, Buf *out)
+{
+    for (int k = 0; k < j->noutputs; k++) {
+        if (!j->output[k].wrong) continue;
+        for (int i = 0; i < q->ndumps; i++) compare_dump(&j->output[k], &q->dump[i], out);
+        for (int i = 0; i < r->narrays; i++) {
             const RunArray *a = &r->array[i];
             if (a->param->kind != PLAN_TENSOR || !a->param->in || a->param->out) continue;
             DiagnoseDirect d = diagnose_direct(&j->output[k], a->param->type, a->value.rank,
                                                a->value.dim, a->block + RUN_GUARD);
             if (d.fits && d.equal) diagnose_direct_print(&j->output[k], a->param->name, &d, out);
         }
+    }
 }
 
 // The calm run's own results, against what was given as right.
@@ -227,8 +239,7 @@ static void note_other_right(const DiagnoseOutput *o, const u8 *calm, Buf *out)
 }
 
 // Outputs of the job, and the calm run that the record is made in.
-static int record(Again *g, DiagnoseJob *j, const u8 *const *wrong, const u8 *const *right,
-                  Buf *out)
+static int record(Again *g, DiagnoseJob *j, const DiagnoseRequest *q, Buf *out)
 {
     Run *r = &g->run;
     enum { RECORD_LIMIT = 1 << 30 }; // bytes of copies of slots
@@ -241,14 +252,14 @@ static int record(Again *g, DiagnoseJob *j, const u8 *const *wrong, const u8 *co
     for (int i = 0; i < r->narrays; i++) {
         const RunArray *a = &r->array[i];
         if (!a->result) continue;
+        const u8 *right = q->right ? q->right[i] : NULL;
         u8 *calm = arena_alloc(r->arena, a->bytes + 1);
         memcpy(calm, a->result + RUN_GUARD, a->bytes);
         o[j->noutputs] = (DiagnoseOutput){.name = a->param->name, .type = a->param->type,
                                           .rank = a->value.rank, .count = a->count,
-                                          .right = right && right[i] ? right[i] : calm,
-                                          .wrong = wrong[i]};
+                                          .right = right ? right : calm, .wrong = q->wrong[i]};
         memcpy(o[j->noutputs].dim, a->value.dim, sizeof o->dim);
-        if (right && right[i] && wrong[i]) note_other_right(&o[j->noutputs], calm, out);
+        if (right && q->wrong[i]) note_other_right(&o[j->noutputs], calm, out);
         j->noutputs++;
     }
     j->output = o;
@@ -256,7 +267,7 @@ static int record(Again *g, DiagnoseJob *j, const u8 *const *wrong, const u8 *co
     return EXIT_RIGHT;
 }
 
-int diagnose_run(const Run *r, const u8 *const *wrong, const u8 *const *right, int runs, Buf *out)
+int diagnose_run(const Run *r, const DiagnoseRequest *q, Buf *out)
 {
     RunOptions o = *r->options;
     o.device = "emu";
@@ -270,14 +281,14 @@ int diagnose_run(const Run *r, const u8 *const *wrong, const u8 *const *right, i
         a->device = NULL;
         if (a->result) a->result = arena_alloc(r->arena, a->bytes + 2 * (size_t)RUN_GUARD);
     }
-    DiagnoseJob j = {.arena = r->arena, .run = run_again, .ctx = &g, .max_runs = runs,
+    DiagnoseJob j = {.arena = r->arena, .run = run_again, .ctx = &g, .max_runs = q->runs,
                      .files = r->diag};
-    int status = record(&g, &j, wrong, right, out);
+    int status = record(&g, &j, q, out);
     if (status == EXIT_RIGHT) {
         DiagnoseResult found;
         diagnose(&j, &found);
         diagnose_print(&j, &found, out);
-        if (found.wrong) compare_inputs(&j, &g.run, out);
+        if (found.wrong) compare(&j, &g.run, q, out);
         status = g.status ? g.status : found.explained < found.wrong ? EXIT_WRONG : EXIT_RIGHT;
     }
     run_close(&g.run);
@@ -304,22 +315,15 @@ static bool load_outputs(DiagnoseWords *j, const Run *r, const u8 **wrong, const
     return diag_errors(j->diag) == 0;
 }
 
-// --dump against every wrong output. True when each wrong element is found in some of them.
-static bool compare_dumps(DiagnoseWords *j, const DiagnoseOutput *o, int n, Buf *out)
+static const DiagnoseDump *load_dumps(DiagnoseWords *j)
 {
-    bool all = j->dump.n > 0;
+    DiagnoseDump *dump = ARENA_ARRAY(j->arena, DiagnoseDump, j->dump.n + 1);
     for (int i = 0; i < j->dump.n; i++) {
         DataSpec spec;
-        if (!load(j, "--dump", &j->dump.at[i], &spec)) return false;
-        for (int k = 0; k < n; k++) {
-            if (!o[k].wrong) continue;
-            DiagnoseDirect d = diagnose_direct(&o[k], spec.array.type, spec.array.rank,
-                                               spec.array.dim, spec.array.data);
-            diagnose_direct_print(&o[k], j->dump.at[i].name, &d, out);
-            all &= d.fits && d.equal == d.wrong;
-        }
+        if (!load(j, "--dump", &j->dump.at[i], &spec)) return NULL;
+        dump[i] = (DiagnoseDump){j->dump.at[i].name, spec.array};
     }
-    return all;
+    return dump;
 }
 
 static int without_kernel(DiagnoseWords *j, Buf *out)
@@ -350,28 +354,23 @@ static int without_kernel(DiagnoseWords *j, Buf *out)
             o[i].right = good.array.data;
         }
     }
-    bool all = compare_dumps(j, o, j->wrong.n, out);
-    return diag_errors(j->diag) ? EXIT_INPUT : all ? EXIT_RIGHT : EXIT_WRONG;
+    const DiagnoseDump *dump = load_dumps(j);
+    bool all = true;
+    for (int i = 0; dump && i < j->dump.n; i++)
+        for (int k = 0; k < j->wrong.n; k++) all &= compare_dump(&o[k], &dump[i], out);
+    return !dump ? EXIT_INPUT : all ? EXIT_RIGHT : EXIT_WRONG;
 }
 
-// The calm result is not at hand here; a dump is compared with what was given.
 static int with_kernel(DiagnoseWords *j, Run *r, Buf *out)
 {
     if (!run_bind_sizes(r) || !run_fill_arrays(r)) return EXIT_INPUT;
     const u8 **wrong = ARENA_ARRAY(j->arena, const u8 *, r->narrays + 1);
     const u8 **right = ARENA_ARRAY(j->arena, const u8 *, r->narrays + 1);
-    if (!load_outputs(j, r, wrong, right)) return EXIT_INPUT;
+    const DiagnoseDump *dump = load_dumps(j);
+    if (!dump || !load_outputs(j, r, wrong, right)) return EXIT_INPUT;
     buf_printf(out, "%s\n", j->o.source.path);
-    int status = diagnose_run(r, wrong, right, (int)j->runs, out);
-    if (status > EXIT_WRONG) return status;
-    for (int k = 0; k < r->narrays; k++) {
-        const RunArray *a = &r->array[k];
-        DiagnoseOutput o = {.name = a->param->name, .type = a->param->type, .rank = a->value.rank,
-                            .count = a->count, .right = right[k], .wrong = wrong[k]};
-        memcpy(o.dim, a->value.dim, sizeof o.dim);
-        compare_dumps(j, &o, 1, out);
-    }
-    return diag_errors(j->diag) ? EXIT_INPUT : status;
+    DiagnoseRequest q = {wrong, right, (int)j->runs, j->dump.n, dump};
+    return diagnose_run(r, &q, out);
 }
 
 static int diagnose_words(DiagnoseWords *j)
