@@ -122,3 +122,30 @@ bool bytes_meet(ByteSets *b, int x, int y)
     if (known < 0) bytes_remember(b, key, known = meet(b, p, q));
     return known;
 }
+
+static bool within(const ByteSets *b, const ByteSet *p, const ByteSet *q)
+{
+    const Span *s = &b->spans.at[p->first], *t = &b->spans.at[q->first];
+    for (int i = 0, k = 0; i < p->n; i++) {
+        while (k < q->n && t[k].to <= s[i].from) k++;
+        if (k == q->n || t[k].from > s[i].from || t[k].to < s[i].to) return false;
+    }
+    return true;
+}
+
+const Neighbours *bytes_near(ByteSets *b, int set)
+{
+    while (b->near.n < b->sets.n) {
+        int x = b->near.n;
+        Neighbours own = {0};
+        vec_push(b->arena, &own, ((Neighbour){x, true}));
+        for (int y = 0; y < x; y++) {
+            if (!bytes_meet(b, x, y)) continue;
+            const ByteSet *p = &b->sets.at[x], *q = &b->sets.at[y];
+            vec_push(b->arena, &own, ((Neighbour){y, within(b, q, p)}));
+            vec_push(b->arena, &b->near.at[y], ((Neighbour){x, within(b, p, q)}));
+        }
+        vec_push(b->arena, &b->near, own);
+    }
+    return &b->near.at[set];
+}

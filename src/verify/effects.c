@@ -84,7 +84,7 @@ static int by_access(const void *a, const void *b)
 
 // Gives the accesses of the segment their sets of bytes. An older open access of the same warp to
 // the same bytes is then told by the newer one.
-static void flush(Exec *x)
+void exec_flush(Exec *x)
 {
     Agent *a = me(x);
     int n = x->pending.n;
@@ -129,11 +129,12 @@ static int record(Exec *x, const ThreadOp *op, int mem, AccessKind kind, u32 lan
             r->until != NEVER || r->slot != slot)
             continue;
         r->lanes |= lanes;
+        r->who |= lanes;
         return i;
     }
     vec_push(x->m->arena, &a->access,
              ((Access){.kind = (u8)kind, .agent = x->agent, .at = position(x), .until = NEVER,
-                       .lanes = lanes, .set = -1, .group = group, .iter = iter, .slot = slot,
+                       .held = NEVER, .lanes = lanes, .who = lanes, .set = -1, .group = group, .iter = iter, .slot = slot,
                        .op = op, .mem = mem}));
     return a->access.n - 1;
 }
@@ -286,7 +287,7 @@ static void close_groups(Exec *x, AccessKind kind, i32 done)
 // What cp.async wrote is from now on an ordinary write of the warp.
 static void copies_done(Exec *x, i32 done)
 {
-    flush(x);
+    exec_flush(x);
     Agent *a = me(x);
     for (int i = 0, n = a->access.n; i < n; i++) {
         Access r = a->access.at[i];
@@ -294,6 +295,7 @@ static void copies_done(Exec *x, i32 done)
         a->access.at[i].until = position(x);
         r.kind = ACCESS_WRITE;
         r.at = position(x);
+        r.held = NEVER;
         r.group = 0;
         vec_push(x->m->arena, &a->access, r);
     }
@@ -314,9 +316,23 @@ static void fence(Exec *x, u32 mask, bool data)
 
 // ---- events -------------------------------------------------------------------------------------
 
-static void event(Exec *x, Event e)
+// The lanes of `mask` come to an event that publishes, or meet at bar.warp in front of the next one:
+// what they alone have made is published with it. Products belong to the warp. (A warp that has
+// published with all lanes counts as having met: a later event of one lane publishes it too.)
+static void hold(Exec *x, u32 mask)
 {
-    flush(x);
+    Agent *a = me(x);
+    while (x->unheld < a->access.n && a->access.at[x->unheld].held != NEVER) x->unheld++;
+    for (int i = x->unheld; i < a->access.n; i++) {
+        Access *r = &a->access.at[i];
+        if (r->held == NEVER && (r->kind == ACCESS_WGMMA || !(r->who & ~mask))) r->held = position(x);
+    }
+}
+
+static void event(Exec *x, Event e, u32 mask)
+{
+    exec_flush(x);
+    if (e.kind != EV_WAIT && e.kind != EV_EXPECT) hold(x, mask);
     e.iter = iteration(x, e.op);
     if (me(x)->events.n >= MODEL_MAX_EVENTS) refuse(x, e.op, "a warp has more than 20000 events");
     else vec_push(x->m->arena, &me(x)->events, e);
@@ -373,7 +389,7 @@ static void mbarrier(Exec *x, const ThreadOp *op, u32 mask)
         mask &= ~same;
         use_barrier(x, op, 0, bar, op->op == OP_MBAR_INIT ? ACCESS_INIT : ACCESS_USE, same);
         event(x, (Event){.kind = kinds[op->op], .remote = cta != x->cta, .bar = bar,
-                         .count = __builtin_popcount(same), .arg = remote ? 0 : (i64)arg, .op = op});
+                         .count = __builtin_popcount(same), .arg = remote ? 0 : (i64)arg, .op = op}, same);
     }
 }
 
@@ -410,12 +426,12 @@ static void tma_load(Exec *x, const ThreadOp *op, u32 mask)
                       .iter = iteration(x, op), .slot = slot_of(x, op, 0), .op = op, .set = -1};
             int from = r;
             vec_push(m->arena, &m->loads, l);
-            flush(x);
+            exec_flush(x);
             m->loads.at[m->loads.n - 1].set = me(x)->access.at[from].set;
             check_self(x, from);
         }
         event(x, (Event){.kind = EV_LOAD, .bar = -1, .load = first, .count = m->loads.n - first,
-                         .arg = bytes, .op = op});
+                         .arg = bytes, .op = op}, 1u << lane);
     }
 }
 
@@ -430,7 +446,7 @@ static void tma_store(Exec *x, const ThreadOp *op, u32 mask)
         }
         int r = record(x, op, 0, ACCESS_STORE, 1u << lane, x->stores + 1);
         add_span(x, r, at, bytes);
-        flush(x);
+        exec_flush(x);
         check_self(x, r);
     }
 }
@@ -493,7 +509,7 @@ static void product(Exec *x, const ThreadOp *op)
     else if (both) product_operand(x, op, 0, 64, k);
     else x->group_tokens |= exec_taint(x, &op->opnd[1]);
     product_operand(x, op, b, turned ? k : op->n, turned ? op->n : k);
-    flush(x);
+    exec_flush(x);
     for (int i = first; i < me(x)->access.n; i++) check_self(x, i);
     loaded(x, op, ALL_LANES, 0);
 }
@@ -508,9 +524,9 @@ static void named(Exec *x, const ThreadOp *op, u32 mask)
         return;
     }
     i32 bar = x->cta * NAMED_BARRIERS + (i32)id;
-    event(x, (Event){.kind = EV_BAR_ARRIVE, .bar = bar, .arg = (i64)threads, .op = op});
+    event(x, (Event){.kind = EV_BAR_ARRIVE, .bar = bar, .arg = (i64)threads, .op = op}, ALL_LANES);
     if (op->op == OP_BAR_SYNC)
-        event(x, (Event){.kind = EV_BAR_PASS, .bar = bar, .arg = (i64)threads, .op = op});
+        event(x, (Event){.kind = EV_BAR_PASS, .bar = bar, .arg = (i64)threads, .op = op}, ALL_LANES);
 }
 
 static void registers(Exec *x, const ThreadOp *op)
@@ -522,7 +538,8 @@ static void registers(Exec *x, const ThreadOp *op)
         fault(x, "O12", more ? "an increase to fewer registers than the warp has"
                              : "a decrease to more registers than the warp has", -1, -1, op);
     else
-        event(x, (Event){.kind = EV_REGS, .bar = -1, .arg = op->n, .count = x->registers, .op = op});
+        event(x, (Event){.kind = EV_REGS, .bar = -1, .arg = op->n, .count = x->registers, .op = op},
+              ALL_LANES);
     x->registers = op->n;
 }
 
@@ -544,7 +561,7 @@ static void shared(Exec *x, const ThreadOp *op, u32 mask)
     for (int i = 0; !load && r >= 0 && i < me(x)->access.n; i++) {
         u8 k = me(x)->access.at[i].kind;
         if (me(x)->access.at[i].until != NEVER || k < ACCESS_WGMMA || k > ACCESS_CP) continue;
-        flush(x);
+        exec_flush(x);
         check_self(x, r);
         break;
     }
@@ -584,9 +601,10 @@ void exec_effect(Exec *x, const ThreadOp *op, u32 mask)
     case OP_BAR_SYNC:
     case OP_BAR_ARRIVE: named(x, op, mask); break;
     case OP_BAR_CLUSTER:
-        event(x, (Event){.kind = EV_CLUSTER_ARRIVE, .bar = -1, .op = op});
-        event(x, (Event){.kind = EV_CLUSTER_PASS, .bar = -1, .op = op});
+        event(x, (Event){.kind = EV_CLUSTER_ARRIVE, .bar = -1, .op = op}, ALL_LANES);
+        event(x, (Event){.kind = EV_CLUSTER_PASS, .bar = -1, .op = op}, ALL_LANES);
         break;
+    case OP_BAR_WARP: hold(x, ALL_LANES); break;
     case OP_PIN: exec_pin(x, exec_taint(x, &op->opnd[0])); break;
     case OP_WGMMA_SS:
     case OP_WGMMA_RS: product(x, op); break;
@@ -597,14 +615,14 @@ void exec_effect(Exec *x, const ThreadOp *op, u32 mask)
         break;
     case OP_SETMAXNREG_INC:
     case OP_SETMAXNREG_DEC: registers(x, op); break;
-    default: break; // orders nothing in this model: membar, bar.warp, wgmma.fence
+    default: break; // orders nothing in this model: membar, wgmma.fence
     }
 }
 
 void exec_end(Exec *x)
 {
     Agent *a = me(x);
-    flush(x);
+    exec_flush(x);
     for (int i = 0; i < a->access.n; i++) {
         if (a->access.at[i].kind == ACCESS_STORE && a->access.at[i].until == NEVER)
             fault(x, "O7", "the thread ends before the store has read its source (no bulk.wait)", i,

@@ -23,13 +23,14 @@ typedef struct {
     int registers;       // of each thread now
     bool skipping;       // values only: the code touches nothing shared
     // loops around, innermost last
-    struct { const ThreadOp *op; i32 iter; } loop[LOOP_DEPTH];
+    struct { const ThreadOp *op; i32 iter, head; } loop[LOOP_DEPTH];
     int loops;
     // reads that have not bound: the record of each token
     struct { int access; } token[TOKENS];
     u64 tokens;          // in use
     u64 group_tokens;    // registers that products still read
     int seg_first;       // first access of the segment under way
+    int unheld;          // all accesses in front of it are held
     i32 products, stores, copies; // commit groups so far
     int chance;          // occurrences of conditions on floats
     VEC(Pending) pending;
@@ -41,6 +42,8 @@ bool exec_number(Exec *x, const Operand *o, u32 mask, u64 *v);
 u64 exec_taint(Exec *x, const Operand *o);
 // Operations on memory and synchronisation.
 void exec_effect(Exec *x, const ThreadOp *op, u32 mask);
+// Ends the part of a segment under way: its accesses get their bytes, later ones are apart.
+void exec_flush(Exec *x);
 void exec_pin(Exec *x, u64 tokens);
 // The end of the warp: what must not be open any more.
 void exec_end(Exec *x);
@@ -48,5 +51,9 @@ void exec_end(Exec *x);
 bool exec_matters(const ThreadOp *op);
 // needed.c: per register, does its value steer? `names`: register by name, + 1.
 u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names);
+
+// Registers that steer and that a round of the loop takes over from the round before.
+typedef VEC(int) RegVec;
+void exec_carried(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop, RegVec *out);
 
 #endif

@@ -64,13 +64,9 @@ static bool size_of(void *ctx, const char *name, i64 *value)
 }
 
 // Parameters whose values follow from the sizes that were given.
-static void bind_sizes(Job *j)
+static void bind_sizes(Job *j, Model *m)
 {
-    terms_forget(j->terms);
-    // Tensors lie far apart: equal addresses are equal elements, however they were computed.
-    for (int i = 0; i < j->fn->params.n; i++)
-        if (j->fn->params.at[i].kind == PARAM_PTR)
-            term_bind(j->terms, term_leaf(j->terms, LEAF_PARAM, (u64)i), (u64)(i + 1) << 40);
+    model_start(m);
     for (int i = 0; j->step && i < j->step->args.n; i++) {
         const PlanArg *a = &j->step->args.at[i];
         i64 v;
@@ -144,7 +140,7 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
     Model m = {.arena = a, .module = j->module, .fn = j->fn, .step = j->step, .diag = j->diag,
                .terms = j->terms, .bytes = j->bytes, .plan_taken = taken, .plan_n = *n, .trips_max = j->trips};
     Search s = {.state_limit = j->o->states, .full = j->o->full};
-    bind_sizes(j);
+    bind_sizes(j, &m);
     bool ok = model_extract(&m), fresh = !bound || !m.decisions.n;
     *n = MIN(m.decisions.n, KEEP_OPS);
     for (int i = 0; i < *n; i++) {

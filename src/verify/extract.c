@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MAX_LEAVES = 8, MAX_OPTIONS = 12, NEST_MAX = 200 };
+enum { MAX_LEAVES = 8, MAX_OPTIONS = 40, NEST_MAX = 200 };
 
 // ---- operands -----------------------------------------------------------------------------------
 
@@ -214,29 +214,33 @@ static u64 number_of(const Exec *x, Term leaf, u64 others)
 
 // Tries numbers for `leaf` while the others have one number each, and keeps those that lead to an
 // outcome which is not there yet. Numbers that are multiples of tile sizes come first.
+// `wanted`: only this outcome (-1: all).
 static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n, int which,
-                    u64 others, Option *out, int max)
+                    u64 others, Option *out, int max, int wanted)
 {
     static const int grain[] = {512, 256, 128, 64, 32, 16, 8, 1};
     Terms *t = x->m->terms;
     int found = 0;
     bool have[MAX_OPTIONS] = {false};
+    int enough = wanted < 0 ? max : 1;
     for (int i = 0; i < n; i++)
         if (i != which) term_bind(t, leaf[i], number_of(x, leaf[i], others));
-    for (int g = 0; g < COUNT(grain) && found < max; g++)
-        for (int k = 0; k <= max && found < max; k++) {
+    // A variant for sizes that are no multiples needs one less than a multiple.
+    for (int g = 0; g < (wanted < 0 ? 1 : 2) * COUNT(grain) && found < enough; g++)
+        for (int k = wanted < 0 ? 0 : MAX(wanted - 2, 0); k <= max && found < enough; k++) {
             i64 v;
-            term_bind(t, leaf[which], (u64)(k * grain[g]));
+            u64 number = (u64)(k * grain[g % COUNT(grain)] - g / COUNT(grain));
+            if (g >= COUNT(grain) && !k) continue;
+            term_bind(t, leaf[which], number);
             if (!outcome(x, lo, hi, step, &v) || backwards(x, lo, hi, step) || v < 0 || v >= max ||
-                have[v] || !launched(x))
+                have[v] || (wanted >= 0 && v != wanted) || !launched(x))
                 continue;
             have[v] = true;
             Option *o = &out[v];
             *o = (Option){.value = v, .n = n};
             for (int i = 0; i < n; i++) {
                 o->leaf[i] = leaf[i];
-                o->number[i] = i == which ? (u64)(k * grain[g])
-                                           : number_of(x, leaf[i], others);
+                o->number[i] = i == which ? number : number_of(x, leaf[i], others);
             }
             found++;
         }
@@ -271,6 +275,69 @@ static const char *option_text(const Exec *x, const Option *o)
     return s;
 }
 
+static int leaves_of(Exec *x, Term lo, Term hi, i64 step, Term *leaf)
+{
+    Term more[MAX_LEAVES];
+    int n = term_leaves(x->m->terms, lo, leaf, MAX_LEAVES);
+    int k = step ? term_leaves(x->m->terms, hi, more, MAX_LEAVES) : 0;
+    for (int i = 0; i < k; i++) {
+        bool there = false;
+        for (int j = 0; j < n; j++) there |= leaf[j] == more[i];
+        if (!there && n < MAX_LEAVES) leaf[n++] = more[i];
+    }
+    return n;
+}
+
+// Small and large others: sums and products want them small, minima want them large.
+static const u64 others[] = {64, 4096, 1, 0};
+
+static void took(Exec *x, const ThreadOp *op, Term lo, Term hi, const Option *o, int options, int taken)
+{
+    Model *m = x->m;
+    for (int i = 0; i < o->n; i++) term_bind(m->terms, o->leaf[i], o->number[i]);
+    Decision d = {op, options, taken, o->value, o->n ? option_text(x, o) : NULL, lo, hi, !o->n};
+    vec_push(m->arena, &m->decisions, d);
+    if (m->decisions.n > 64) refuse(x, op, "more than 64 loops and conditions depend on data");
+}
+
+static bool find_value(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n, int value, Option *out)
+{
+    Option found[MAX_OPTIONS];
+    for (int o = 0; o < COUNT(others); o++)
+        for (int i = 0; i < n; i++)
+            if (try_leaf(x, lo, hi, step, leaf, n, i, others[o], found, MAX_OPTIONS, value))
+                return *out = found[0], true;
+    return false;
+}
+
+// Model.by_value: the value that the case asks for, or the least one that a size leads to.
+static i64 decide_value(Exec *x, const ThreadOp *op, Term lo, Term hi, i64 step)
+{
+    enum { SMALL_ONES = 4 }; // where none of them has a size, none has
+    Model *m = x->m;
+    Term leaf[MAX_LEAVES];
+    Option o = {0};
+    int n = leaves_of(x, lo, hi, step, leaf), k = m->decisions.n, least = 0;
+    int max = step ? SMALL_ONES : 2, asked = k < m->plan_n ? m->plan_taken[k] : -1;
+    if (asked >= 0 && find_value(x, lo, hi, step, leaf, n, asked, &o)) {
+        took(x, op, lo, hi, &o, max, asked);
+        return asked;
+    }
+    while (least < max && !find_value(x, lo, hi, step, leaf, n, least, &o)) least++;
+    if (least < max && asked >= 0) {
+        m->impossible = true;
+        refuse(x, op, "no size leads to this number of rounds");
+        return 0;
+    }
+    if (least == max) {
+        if (step && !m->n_unknown_loop++) m->unknown_loop = op;
+        if (!step && !m->n_unknown_branch++) m->unknown_branch = op;
+        o = (Option){.value = MAX(asked, 0)};
+    }
+    took(x, op, lo, hi, &o, max, (int)o.value);
+    return o.value;
+}
+
 // What the case says about this loop or condition. The numbers that lead there are bound.
 static i64 decide(Exec *x, const ThreadOp *op, Term lo, Term hi, i64 step)
 {
@@ -278,21 +345,11 @@ static i64 decide(Exec *x, const ThreadOp *op, Term lo, Term hi, i64 step)
     Term leaf[MAX_LEAVES];
     Option best[MAX_OPTIONS], now[MAX_OPTIONS];
     int max = step ? MIN(m->trips_max + 1, (int)MAX_OPTIONS) : 2, options = 0;
-    int n = term_leaves(m->terms, lo, leaf, MAX_LEAVES);
-    if (step) {
-        Term more[MAX_LEAVES];
-        int k = term_leaves(m->terms, hi, more, MAX_LEAVES);
-        for (int i = 0; i < k; i++) {
-            bool there = false;
-            for (int j = 0; j < n; j++) there |= leaf[j] == more[i];
-            if (!there && n < MAX_LEAVES) leaf[n++] = more[i];
-        }
-    }
-    // Small and large others: sums and products want them small, minima want them large.
-    static const u64 others[] = {64, 4096, 1, 0};
+    if (m->by_value) return decide_value(x, op, lo, hi, step);
+    int n = leaves_of(x, lo, hi, step, leaf);
     for (int o = 0; o < COUNT(others) && options < max; o++)
         for (int i = 0; i < n && options < max; i++) {
-            int got = try_leaf(x, lo, hi, step, leaf, n, i, others[o], now, max);
+            int got = try_leaf(x, lo, hi, step, leaf, n, i, others[o], now, max, -1);
             if (got > options) {
                 memcpy(best, now, sizeof best);
                 options = got;
@@ -307,12 +364,7 @@ static i64 decide(Exec *x, const ThreadOp *op, Term lo, Term hi, i64 step)
     }
     int k = m->decisions.n, taken = k < m->plan_n ? m->plan_taken[k] : 0;
     if (taken >= options) taken = options - 1;
-    for (int i = 0; i < best[taken].n; i++)
-        term_bind(m->terms, best[taken].leaf[i], best[taken].number[i]);
-    vec_push(m->arena, &m->decisions,
-             ((Decision){op, options, taken, best[taken].value,
-                         best[taken].n ? option_text(x, &best[taken]) : NULL}));
-    if (m->decisions.n > 64) refuse(x, op, "more than 64 loops and conditions depend on data");
+    took(x, op, lo, hi, &best[taken], options, taken);
     return best[taken].value;
 }
 
@@ -444,6 +496,70 @@ static void add_step(Exec *x, const Operand *reg, u32 mask, i64 step)
     set(x, reg, 0, mask, v, uniform, 0);
 }
 
+static u64 carried(Exec *x, const ThreadOp *op)
+{
+    Model *m = x->m;
+    RegVec *regs = map_get(m->carried, op);
+    u64 v, hash = 1;
+    if (!regs) {
+        regs = ARENA_NEW(m->arena, RegVec);
+        exec_carried(m->arena, m->fn, x->needed, op, regs);
+        map_put(m->carried, op, regs);
+    }
+    for (int i = 0; i < regs->n; i++)
+        for (int k = 0; k < m->fn->regs.at[regs->at[i]].count; k++) {
+            Operand o = opd_reg(regs->at[i], k);
+            bool known = term_value(m->terms, exec_operand(x, &o, 0, 0), &v);
+            if (known && m->modulus) v %= (u64)m->modulus;
+            hash = (hash ^ (known ? v + 1 : 0)) * 0x100000001b3u;
+        }
+    return hash;
+}
+
+// Marks the beginning of round k; `outer` is the head of the loop around. h: decision and scale.
+static int head(Exec *x, Head h, i64 k)
+{
+    Agent *a = &x->m->agents.at[x->agent];
+    exec_flush(x);
+    h.at = a->events.n;
+    h.access = a->access.n;
+    h.k = (i32)k;
+    h.outer = -1;
+    for (int i = x->loops - 1; i >= 0 && h.outer < 0; i--)
+        if (x->loop[i].op != h.op) h.outer = x->loop[i].head;
+    h.carried = carried(x, h.op);
+    vec_push(x->m->arena, &a->heads, h);
+    return a->heads.n - 1;
+}
+
+// Who decides about the loop: the latest decision with these bounds, or with bounds from which the
+// number of rounds follows.
+static void governed(const Exec *x, Term lo, Term hi, i64 step, Head *h)
+{
+    const Terms *t = x->m->terms;
+    i64 a, b, factor;
+    h->decision = -1;
+    h->scale = (i32)MIN(step, 64);
+    for (int i = x->m->decisions.n - 1; i >= 0; i--) {
+        const Decision *d = &x->m->decisions.at[i];
+        if (d->op->op == OP_FOR && d->lo == lo && d->hi == hi && d->op->opnd[3].base == step) {
+            h->decision = i;
+            return;
+        }
+    }
+    h->follows = true;
+    for (int i = x->m->decisions.n - 1; i >= 0; i--) {
+        const Decision *d = &x->m->decisions.at[i];
+        if (d->op->op != OP_FOR) continue;
+        bool shifted = term_offset(t, lo, d->lo, &a) && term_offset(t, hi, d->hi, &b);
+        bool divided = step == 1 && lo == d->lo && term_quotients(t, d->hi, hi, &factor);
+        if (d->op->opnd[3].base != 1 || step > 64 || (!shifted && !divided)) continue;
+        h->decision = i;
+        if (!shifted) h->scale = (i32)factor;
+        return;
+    }
+}
+
 // With bounds of each lane's own, the mask shrinks as lanes get through.
 static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
 {
@@ -479,8 +595,13 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
         return;
     }
     if (uniform) first[0] = first[__builtin_ctz(mask)];
+    Term low = exec_operand(x, lo, __builtin_ctz(mask), 0), high = exec_operand(x, hi, __builtin_ctz(mask), 0);
+    bool heads = matters && !(term_is_const(x->m->terms, low) && term_is_const(x->m->terms, high));
+    Head h = {.n = (i32)most, .op = op};
+    if (heads) governed(x, low, high, step, &h);
     set(x, reg, 0, mask, first, uniform, 0);
     x->loop[x->loops].op = op;
+    x->loop[x->loops].head = x->loops ? x->loop[x->loops - 1].head : -1;
     x->loops++;
     for (i64 k = 0; k < most && !x->m->refused; k++) {
         u32 in = 0;
@@ -488,9 +609,11 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
             if ((mask & ~x->dead) >> i & 1 && k < trips[i]) in |= 1u << i;
         x->loop[x->loops - 1].iter = (i32)k;
         if (!in) break;
+        if (heads) x->loop[x->loops - 1].head = head(x, h, k);
         exec_block(x, &op->body, in, depth);
         add_step(x, reg, in, step);
     }
+    if (heads) head(x, h, most);
     x->loops--;
 }
 
@@ -593,6 +716,15 @@ static void find_kinds(Model *m)
     }
 }
 
+// Tensors lie far apart: equal addresses are equal elements, however they were computed.
+void model_start(Model *m)
+{
+    terms_forget(m->terms);
+    for (int i = 0; i < m->fn->params.n; i++)
+        if (m->fn->params.at[i].kind == PARAM_PTR)
+            term_bind(m->terms, term_leaf(m->terms, LEAF_PARAM, (u64)i), (u64)(i + 1) << 40);
+}
+
 bool model_extract(Model *m)
 {
     const ThreadFn *fn = m->fn;
@@ -607,6 +739,7 @@ bool model_extract(Model *m)
         x.base[i] = elements;
         elements += fn->regs.at[i].count;
     }
+    m->carried = map_new(m->arena);
     m->names = map_new(m->arena);
     for (int i = 0; i < fn->regs.n; i++)
         map_put(m->names, intern(expr_pool_names(m->module->exprs), fn->regs.at[i].name),
@@ -626,7 +759,7 @@ bool model_extract(Model *m)
             x.warp = w;
             x.dead = 0;
             x.tokens = x.group_tokens = 0;
-            x.seg_first = x.products = x.stores = x.copies = x.chance = x.loops = 0;
+            x.seg_first = x.unheld = x.products = x.stores = x.copies = x.chance = x.loops = 0;
             x.registers = fn->maxnreg;
             vec_push(m->arena, &m->agents, ((Agent){.cta = c, .warp = w}));
             exec_block(&x, &fn->body, ALL_LANES, 0);

@@ -53,7 +53,11 @@ typedef enum { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC, ACCESS_INIT, ACCESS_USE
 typedef struct {
     u8 kind;             // AccessKind
     i32 agent, at, until;
+    // The event with which the warp has published it: all lanes that made the access have come, or
+    // have met at bar.warp before. NEVER: not yet.
+    i32 held;
     u32 lanes;           // that have not fenced
+    u32 who;             // lanes that made it
     i32 unbound;         // reads whose values have no pinned use yet
     i32 set;             // bytes: number in Model.bytes
     i32 group;           // commit group of products, bulk stores, cp.async
@@ -63,8 +67,24 @@ typedef struct {
     int mem;             // which MemRef
 } Access;
 
+// The beginning of a round of a loop whose number of rounds the launch or the data decides, or the
+// end behind its last round (k == n).
+typedef struct {
+    i32 at, access;      // event and access in front of which it stands
+    i32 k, n;            // round, number of rounds
+    i32 outer;           // head of the round around, -1: none
+    // The decision that gave n its number; equal bounds are one decision. -1: none. A loop whose
+    // number of rounds follows from it (n = N + c, or n = N / scale rounded up) is a follower.
+    int decision;
+    i32 scale;
+    bool follows;
+    u64 carried;         // registers that steer and come from the round before, modulo Model.modulus
+    const ThreadOp *op;
+} Head;
+
 typedef VEC(Event) EventVec;
 typedef VEC(Access) AccessVec;
+typedef VEC(Head) HeadVec;
 
 // Something wrong inside one warp, at a position of it.
 typedef struct {
@@ -78,6 +98,7 @@ typedef struct {
     int cta, warp, kind; // kind: class of equal warps
     EventVec events;
     AccessVec access;
+    HeadVec heads;
     VEC(SelfFault) faults;
 } Agent;
 
@@ -99,6 +120,8 @@ typedef struct {
     int options, taken;
     i64 value;           // trips, or 0 and 1
     const char *what;    // "K=192 M=128", or NULL
+    Term lo, hi;         // bounds of the loop; hi TERM_UNKNOWN: a condition
+    bool unexplained;    // no size leads there
 } Decision;
 
 typedef struct {
@@ -117,8 +140,12 @@ typedef struct {
     VEC(Load) loads;
     ByteSets *bytes;     // of the kernel, shared by its cases
     int kinds;           // classes of equal warps
-    // choices
+    // choices. by_value: plan_taken holds the values themselves, and behind them the least that a
+    // size leads to is taken; a value without a size ends the case as `impossible`.
     int *plan_taken, plan_n, trips_max;
+    bool by_value, impossible;
+    i64 modulus;         // of Head.carried; 0: the values themselves
+    Map *carried;        // of each loop: registers that a round takes over
     VEC(Decision) decisions;
     // what the model leaves out, with the first place of each
     const ThreadOp *unknown_address, *unknown_loop, *unknown_branch;
@@ -130,6 +157,8 @@ typedef struct {
     int slots_max;
 } Model;
 
+// Forgets the numbers of the case before and gives each tensor an address.
+void model_start(Model *m);
 // extract.c: executes every warp with numbers for what steers it. False: m->refused.
 bool model_extract(Model *m);
 
@@ -201,5 +230,11 @@ bool state_reach(const Model *m, const StateLayout *l, const i32 *count, u32 *w)
 // tell.c: the violation, and the steps that lead there.
 void tell_violation(const Model *m, const Violation *v, bool trace, Buf *out);
 void tell_place(const Model *m, const ThreadOp *op, Buf *out);
+// One side of a violation: who, in which iteration, which slot, and where in the source.
+void tell_access(const Model *m, int agent, int access, Buf *out);
+void tell_load(const Model *m, int load, Buf *out);
+void tell_event(const Model *m, int agent, const ThreadOp *op, int bar, Buf *out);
+// The name of a rule ("race"), and in *why what its violation means.
+const char *tell_rule(const char *rule, const char **why);
 
 #endif

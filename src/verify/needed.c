@@ -154,3 +154,53 @@ u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names)
     }
     return n.needed;
 }
+
+// ---- registers that a round takes over ------------------------------------------------------------
+
+typedef struct {
+    const ThreadFn *fn;
+    u8 *sure, *carried, *written;  // per register; sure: written in this round on every path so far
+} Carry;
+
+static void read_reg(Carry *c, const Operand *o)
+{
+    if (o->kind == OPD_REG && !c->sure[o->reg]) c->carried[o->reg] = 1;
+}
+
+// `always`: the operation is carried out in every round.
+static void carry_block(Carry *c, const ThreadBlock *b, bool always)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        const char *sig = thread_op[op->op].sig;
+        bool here = always && op->guard.kind == OPD_NONE;
+        read_reg(c, &op->guard);
+        if (sig[0] == '*' || op->op == OP_IF)
+            for (int k = op->op == OP_FOR ? 1 : 0; k < op->nopnd; k++) read_reg(c, &op->opnd[k]);
+        for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd; at += width(op, sig[k++]))
+            if (!writes(sig[k]) || sig[k] == 'R')
+                for (int j = at; j < at + width(op, sig[k]) && j < op->nopnd; j++) read_reg(c, &op->opnd[j]);
+        carry_block(c, &op->body, here && (op->op == OP_UNROLL || op->op == OP_ROLE));
+        carry_block(c, &op->other, false);
+        for (int k = 0, at = 0; sig[k] && at < op->nopnd; at += sig[k] == '*' ? 1 : width(op, sig[k])) {
+            bool to = op->op == OP_FOR ? at == 0 : writes(sig[k]);
+            if (to && op->opnd[at].kind == OPD_REG) {
+                c->written[op->opnd[at].reg] = 1;
+                // One element of many may leave others of the round before.
+                if (here && c->fn->regs.at[op->opnd[at].reg].count == 1) c->sure[op->opnd[at].reg] = 1;
+            }
+            if (sig[k] == '*') break;
+            k++;
+        }
+    }
+}
+
+void exec_carried(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop, RegVec *out)
+{
+    Carry c = {fn, ARENA_ARRAY(a, u8, fn->regs.n + 1), ARENA_ARRAY(a, u8, fn->regs.n + 1),
+               ARENA_ARRAY(a, u8, fn->regs.n + 1)};
+    c.sure[loop->opnd[0].reg] = 1; // the counter: Head.k says where it stands
+    carry_block(&c, &loop->body, true);
+    for (int i = 0; i < fn->regs.n; i++)
+        if (c.carried[i] && c.written[i] && needed[i]) vec_push(a, out, i);
+}

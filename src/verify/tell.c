@@ -56,6 +56,30 @@ static void put_access(const Model *m, int agent, int access, Buf *out)
     tell_place(m, x->op, out);
 }
 
+void tell_access(const Model *m, int agent, int access, Buf *out) { put_access(m, agent, access, out); }
+
+void tell_load(const Model *m, int load, Buf *out)
+{
+    const Load *x = &m->loads.at[load];
+    put_agent(m, x->agent, out);
+    put_iteration(x->iter, out);
+    buf_puts(out, ": bulk load into ");
+    put_slot(m, x->op, 0, x->slot, out);
+    buf_puts(out, "  ");
+    tell_place(m, x->op, out);
+}
+
+void tell_event(const Model *m, int agent, const ThreadOp *op, int bar, Buf *out)
+{
+    put_agent(m, agent, out);
+    if (bar >= 0) {
+        buf_puts(out, " at ");
+        put_barrier(m, bar, out);
+    }
+    buf_puts(out, "  ");
+    tell_place(m, op, out);
+}
+
 static void put_load(const Model *m, const StateLayout *l, const u32 *w, int load, Buf *out)
 {
     const Load *x = &m->loads.at[load];
@@ -276,6 +300,14 @@ static const struct { const char *rule, *name, *why; } rule_text[] = {
     {"O13", "race", "the cp.async may still write: it was not waited for"},
     {"O15", "cluster", ""},
     {"deadlock", "", "everybody is done or waits, and nothing is on the way"}};
+
+const char *tell_rule(const char *rule, const char **why)
+{
+    *why = "";
+    for (int i = 0; i < COUNT(rule_text); i++)
+        if (strcmp(rule_text[i].rule, rule) == 0) return *why = rule_text[i].why, rule_text[i].name;
+    return "";
+}
 
 static void put_message(const Model *m, const StateLayout *l, const Violation *v, const u32 *w,
                         Buf *out)

@@ -233,6 +233,8 @@ static bool is_const(const Terms *t, Term x)
     return !x || (x & SMALL) || t->at.at[x].kind == T_CONST;
 }
 
+bool term_is_const(const Terms *t, Term x) { return x && is_const(t, x); }
+
 static u64 const_value(const Terms *t, Term x) { return x & SMALL ? x & ~SMALL : t->at.at[x].value; }
 static int depth(const Terms *t, Term x) { return x & SMALL ? 0 : t->at.at[x].depth; }
 
@@ -256,6 +258,56 @@ Term term_op(Terms *t, const ThreadOp *op, int half, Term a, Term b, Term c)
     }
     n.depth = (u16)(1 + MAX(depth(t, a), MAX(depth(t, b), depth(t, c))));
     return n.depth > DEPTH_MAX ? TERM_UNKNOWN : make(t, n);
+}
+
+// ---- how terms are made ---------------------------------------------------------------------------
+
+// x = base + constant.
+static Term base_of(const Terms *t, Term x, i64 *constant)
+{
+    *constant = 0;
+    while (!is_const(t, x)) {
+        const Node *n = &t->at.at[x];
+        if (n->kind != T_OP || (n->op != OP_ADD && n->op != OP_SUB) || width(n->type) != 32) break;
+        bool first = is_const(t, n->a), second = is_const(t, n->b);
+        if (first == second || (first && n->op == OP_SUB)) break;
+        i64 v = (i32)(u32)const_value(t, first ? n->a : n->b);
+        *constant += n->op == OP_SUB ? -v : v;
+        x = first ? n->b : n->a;
+    }
+    return x;
+}
+
+bool term_offset(const Terms *t, Term a, Term b, i64 *offset)
+{
+    i64 x, y;
+    if (!a || !b || base_of(t, a, &x) != base_of(t, b, &y)) return false;
+    return *offset = x - y, true;
+}
+
+// x = (base + by - 1) / by.
+static Term rounded_up(const Terms *t, Term x, i64 *by)
+{
+    i64 constant;
+    const Node *n = &t->at.at[x];
+    if (is_const(t, x) || n->kind != T_OP || !n->b || !is_const(t, n->b)) return 0;
+    if (n->op == OP_SHR && const_value(t, n->b) < 31) *by = (i64)1 << const_value(t, n->b);
+    else if (n->op == OP_DIV) *by = (i64)const_value(t, n->b);
+    else return 0;
+    Term base = base_of(t, n->a, &constant);
+    return constant == *by - 1 ? base : 0;
+}
+
+bool term_quotients(const Terms *t, Term a, Term b, i64 *factor)
+{
+    i64 x, y;
+    if (!a || !b || is_const(t, a)) return false;
+    const Node *n = &t->at.at[a];
+    if (n->kind == T_OP && n->a == b && n->op == OP_SHL && is_const(t, n->b) && const_value(t, n->b) < 31)
+        return *factor = (i64)1 << const_value(t, n->b), true;
+    Term p = rounded_up(t, a, &x), q = rounded_up(t, b, &y);
+    if (!p || p != q || x < 1 || y % x) return false;
+    return *factor = y / x, true;
 }
 
 // ---- leaves -------------------------------------------------------------------------------------

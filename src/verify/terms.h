@@ -23,6 +23,12 @@ Term term_tuple(Terms *t, Term a, Term b);
 // The result of an integer operation; `half` selects the second result of unpack.
 Term term_op(Terms *t, const ThreadOp *op, int half, Term a, Term b, Term c);
 bool term_value(Terms *t, Term x, u64 *v);
+bool term_is_const(const Terms *t, Term x); // the same number in every case
+// Is a = b + *offset, by the way they are made?
+bool term_offset(const Terms *t, Term a, Term b, i64 *offset);
+// Is b = a / *factor, rounded up? Where both are one value divided by constants and rounded up, or
+// a is made of b.
+bool term_quotients(const Terms *t, Term a, Term b, i64 *factor);
 // Leaves without a number under x, each once. At most `max`; returns how many.
 int term_leaves(Terms *t, Term x, Term *out, int max);
 void term_bind(Terms *t, Term leaf, u64 v);
