@@ -141,8 +141,9 @@ static void make_version(Stress *s, const ThreadModule *m, const Plan *p, int wh
     v->thread->diag = d;
     // The fences stay in the text until the delays stand: both versions get the same points.
     if (which & STRESS_DELAYED) stress_instrument(v->thread, v->plan, &v->delays);
+    bool told = which & STRESS_DELAYED; // the places are those of the version before
     if (which & STRESS_OPEN || s->o->unprotected)
-        stress_weaken(v->thread, which == STRESS_OPEN || s->o->unprotected ? &s->fences : NULL);
+        stress_weaken(v->thread, told ? NULL : &s->fences);
     if (!thread_check(v->thread, d) || !plan_check(v->plan, v->thread, d))
         BUG("the program with delays breaks the rules");
     ptx_print(v->thread, v->plan, d, &v->ptx);

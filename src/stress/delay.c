@@ -39,11 +39,12 @@ static bool ends_loads(u8 op)
 // ---- parameters ---------------------------------------------------------------------------------
 // In the order of the plan's scalars; the masks of points follow.
 enum {
-    P_SEED, P_RATE, P_LONGEST, P_WARPS, P_FIRST, P_LAST, P_FIRST_BLOCK, P_LAST_BLOCK, P_POINTS
+    P_SEED, P_RATE, P_LONGEST, P_WARPS, P_FIRST, P_LAST, P_FIRST_BLOCK, P_LAST_BLOCK, P_IDLE,
+    P_POINTS
 };
 static const char *const param_name[P_POINTS + 1] = {
     "delay_seed", "delay_rate", "delay_longest", "delay_warps", "delay_first", "delay_last",
-    "delay_first_block", "delay_last_block", "delay_points",
+    "delay_first_block", "delay_last_block", "delay_idle", "delay_points",
 };
 
 StressDelays stress_no_delays(void)
@@ -59,7 +60,7 @@ void stress_values(const StressProgram *s, const StressDelays *d, PlanValue *out
 {
     u32 word[P_POINTS + STRESS_MASKS] = {
         d->seed, d->rate, d->longest, d->warps, (u32)d->first, (u32)d->last,
-        (u32)d->first_block, (u32)d->last_block,
+        (u32)d->first_block, (u32)d->last_block, (u32)d->idle_rounds,
     };
     memcpy(word + P_POINTS, d->points, sizeof d->points);
     for (int i = 0; i < s->nparams; i++)
@@ -256,12 +257,113 @@ static void emit_start(Rewrite *r)
     EMIT(&r->b, OP_MOV, TT_B32, opd_reg(r->lane_visit, 0), opd_reg(r->visit, 0));
 }
 
+// ---- warps without work -------------------------------------------------------------------------
+enum { IDLE_LOADS = 8, IDLE_TILE = 4096 }; // a round; bytes: 32 lanes, a row of 128 bytes each
+
+// Loads that all lanes of a warp make from one bank, so that everyone else's loads stand in line
+// behind them. They read whatever lies at the start of the arena, and nobody uses it: each round's
+// column depends on what the last one read, so that the assembler leaves none out.
+static void emit_idle(Rewrite *r, int tile)
+{
+    ThreadBuilder *b = &r->b;
+    ExprPool *e = b->mod->exprs;
+    int lane = thread_add_reg(b, "idle_lane", RC_B32, 1), at = thread_add_reg(b, "idle_at", RC_B32, 1);
+    int col = thread_add_reg(b, "idle_col", RC_B32, 1), row = thread_add_reg(b, "idle_row", RC_B32, 1);
+    int round = thread_add_reg(b, "idle_round", RC_B32, 1);
+    int last = thread_add_reg(b, "idle_rounds", RC_B32, 1);
+    int v = thread_add_reg(b, "idle_v", RC_B32, IDLE_LOADS), var;
+    Intern *names = expr_pool_names(e);
+    ThreadBlock *loop, *rounds;
+    EMIT(b, OP_MOV, TT_B32, opd_reg(lane, 0), opd_sreg(SR_LANE));
+    EMIT(b, OP_MOV, TT_B32, opd_reg(row, 0), opd_sreg(SR_SMEM));
+    EMIT(b, OP_MAD, TT_S32, opd_reg(row, 0), opd_reg(lane, 0), opd_imm(128), opd_reg(row, 0));
+    EMIT(b, OP_MOV, TT_B32, opd_reg(col, 0), opd_imm(0));
+    load_param(r, last, P_IDLE);
+    thread_open_for(b, round, opd_imm(0), opd_reg(last, 0), 1, &loop);
+    EMIT(b, OP_MAD, TT_S32, opd_reg(at, 0), opd_reg(col, 0), opd_imm(4), opd_reg(row, 0));
+    ThreadOp *region = thread_open_unroll(b, "idle_i", IDLE_LOADS, &var, &rounds);
+    const char *name = arena_printf(b->mod->arena, "$%s", b->fn->unrolls.at[region->imm]);
+    ThreadOp *load = EMIT(b, OP_LDS, TT_B32, opd_plus(opd_reg(v, 0), var, 1), opd_reg(at, 0),
+                          opd_plus(opd_imm(0), var, 4));
+    load->n = 1;
+    const char *lane_name = arena_printf(b->mod->arena, "%%%s", b->fn->regs.at[lane].name);
+    const char *col_name = arena_printf(b->mod->arena, "%%%s", b->fn->regs.at[col].name);
+    const Expr *column = expr_add(e, expr_var(e, intern(names, col_name)),
+                                  expr_var(e, intern(names, name)));
+    thread_mem(b, load, (MemRef){tile, 2, {expr_var(e, intern(names, lane_name)), column}});
+    thread_close(b, rounds);
+    for (int i = 1; i < IDLE_LOADS; i++)
+        EMIT(b, OP_XOR, TT_B32, opd_reg(v, 0), opd_reg(v, 0), opd_reg(v, i));
+    EMIT(b, OP_AND, TT_B32, opd_reg(col, 0), opd_reg(v, 0), opd_imm(31 - IDLE_LOADS));
+    thread_close(b, loop);
+    // The last column steers a delay of at most 31 cycles, so that it is needed.
+    EMIT(b, OP_DELAY, TT_NONE, opd_reg(col, 0));
+}
+
+// The first range of the warps [first, first + *warps) that no role of the block takes, where it has
+// roles at all: *warps are in it, from the result on.
+static int idle_range(const ThreadBlock *b, int first, int *warps)
+{
+    bool taken[32] = {0}, roles = false;
+    int end = MIN(first + *warps, 32), from = first;
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        if (op->op != OP_ROLE) continue;
+        roles = true;
+        for (int w = MAX(op->imm, 0); w < op->imm + op->n && w < 32; w++) taken[w] = true;
+    }
+    *warps = 0;
+    if (!roles) return first;
+    while (from < end && taken[from]) from++;
+    while (from + *warps < end && !taken[from + *warps]) ++*warps;
+    return from;
+}
+
+// Puts the loads in front of the first role that leaves warps of its block without work.
+static bool load_idle_warps(Rewrite *r, ThreadBlock *block, int first, int warps, int tile)
+{
+    int n = warps, from = idle_range(block, first, &n);
+    for (int i = 0; i < block->n; i++) {
+        ThreadOp *op = block->at[i];
+        if (op->op != OP_ROLE) continue;
+        if (load_idle_warps(r, &op->body, op->imm, op->n, tile)) return true;
+        if (!n) continue;
+        ThreadBlock made = {0}, *saved;
+        for (int k = 0; k < i; k++) vec_push(r->b.mod->arena, &made, block->at[k]);
+        r->b.at = &made;
+        r->b.loc = op->loc;
+        thread_open_role(&r->b, from, n, &saved);
+        emit_idle(r, tile);
+        thread_close(&r->b, saved);
+        for (int k = i; k < block->n; k++) vec_push(r->b.mod->arena, &made, block->at[k]);
+        *block = made;
+        return true;
+    }
+    return false;
+}
+
+static void use_idle_warps(Rewrite *r)
+{
+    ThreadFn *fn = r->b.fn;
+    ExprPool *e = r->b.mod->exprs;
+    if (fn->smem_bytes < IDLE_TILE) return;
+    ThreadBuffer tile = {.name = "idle_tile", .kind = BUF_SHARED, .type = DT_U32, .rank = 2,
+                         .dim = {expr_const(e, 32), expr_const(e, 32)}, .layout = SL_ROW};
+    int buffer = thread_add_buffer(&r->b, tile);
+    if (load_idle_warps(r, &fn->body, 0, fn->threads / 32, buffer)) r->out->idle = true;
+    else fn->buffers.n--;
+}
+
 // The builder knows the names that the kernel has already.
 static void take_names(ThreadBuilder *b)
 {
     Arena *a = b->mod->arena;
     for (int i = 0; i < NAMES_COUNT; i++) b->taken[i] = map_new(a);
     Intern *names = expr_pool_names(b->mod->exprs);
+    for (int i = 0; i < b->fn->buffers.n; i++)
+        map_put(b->taken[NAMES_BUFFERS], intern(names, b->fn->buffers.at[i].name), (void *)1);
+    for (int i = 0; i < b->fn->unrolls.n; i++)
+        map_put(b->taken[NAMES_UNROLLS], intern(names, b->fn->unrolls.at[i]), (void *)1);
     for (int i = 0; i < b->fn->regs.n; i++)
         map_put(b->taken[NAMES_REGS], intern(names, b->fn->regs.at[i].name), (void *)1);
     for (int i = 0; i < b->fn->params.n; i++)
@@ -295,6 +397,7 @@ static void instrument_kernel(ThreadModule *m, ThreadFn *fn, StressProgram *out)
     r.length = thread_add_reg(&r.b, "delay_length", RC_B32, 1);
     r.chosen = thread_add_reg(&r.b, "delay_chosen", RC_PRED, 1);
     r.test = thread_add_reg(&r.b, "delay_test", RC_PRED, 1);
+    use_idle_warps(&r);
     ThreadBlock start = {0};
     r.b.at = &start;
     emit_start(&r);

@@ -35,6 +35,7 @@ typedef struct {
     VEC(StressPoint) points;
     int dropped;           // points beyond STRESS_MAX_POINTS, which got no delay
     int first_param, nparams;
+    bool idle;             // some kernel has warps without work, which can load beside the others
 } StressProgram;
 
 // The delays of one launch. A warp counts the points that it passes, from 0: its visits. Where only
@@ -46,6 +47,7 @@ typedef struct {
     u32 warps;             // bit w: warp w of each block
     i32 first, last;       // visits [first, last)
     i32 first_block, last_block; // blocks [first, last) of the grid, x first
+    i32 idle_rounds;       // of loads with bank conflicts by warps that have nothing else to do
     u32 points[STRESS_MASKS];    // bit p % 32 of word p / 32: point p
 } StressDelays;
 StressDelays stress_no_delays(void); // rate 0, everything else open
@@ -76,8 +78,9 @@ typedef struct {
     StressDelays delays;
     bool delayed;          // the program with delays; else the kernel as it is
     bool cold;             // the level-2 cache is emptied first
-    bool writes, loads;    // beside it another stream writes memory, or loads from shared memory with
-                           // bank conflicts, on the same multiprocessors where there is room
+    bool writes, loads;    // beside it another stream writes memory; something loads from shared
+                           // memory with bank conflicts: warps of the kernel that have no work, and
+                           // another kernel on the same multiprocessors where there is room
     bool inputs_moved, outputs_moved; // to other addresses
     bool other_inputs;     // the second set of contents
 } StressLaunch;
