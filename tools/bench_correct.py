@@ -19,10 +19,10 @@ turns. Nothing empties the L2 cache between launches. GB/s: bytes that must be m
 results, and matrices of heads that fall back) over that time.
 
 Correctness is of the very output that was timed: it is filled with NaN in front of each round and compared with
-a chain in fp64 behind it, every element: |error| <= 2^-9 (16-bit operands; 2^-11 for tf32) of the largest
-state times the steps, and at least 1e-3. A wrong element of a head that does not fall back is compared with
-what the slot held next: the state `slots` segments further on. A sound variant that is wrong ends
-the run with status 1; `membar` and `none` are unsound, and may be wrong.
+a chain in fp64 behind it, every element: |error| <= 0.02 (forward), 0.005 (reverse), which is what rounding can
+do at most (docs/notes/gdn-correct.md; the kernel's contract has the same inputs). A wrong element of a head
+that does not fall back is compared with what the slot held next: the state as many segments further on as the ring has slots.
+A sound variant that is wrong ends the run with status 1; `membar` and `none` are unsound, and may be wrong.
 
 Needs PyTorch with CUDA. Tables go to standard output and, with all samples, to the folder $OUT when it is set."""
 import argparse, json, math, os, shlex, statistics, subprocess, sys, tempfile
@@ -128,8 +128,7 @@ class Judge:
     def __init__(self, torch, case, tensors, slots):
         self.case, self.ends, self.fallback, self.slots = case, tensors[0], tensors[2], slots
         self.want = reference(torch, case, *tensors)
-        unit = 2.0 ** (-11 if case["reverse"] else -9)
-        self.allowed = max(1e-3, unit * self.want.abs().max().item() * len(self.ends))
+        self.allowed = 0.005 if case["reverse"] else 0.02
 
     def __call__(self, out):
         """(wrong elements, of them the slot's next generation, worst error)."""
