@@ -218,7 +218,7 @@ void exec_pin(Exec *x, u64 tokens)
 }
 
 // More than 64 loads alive: the oldest place is taken over, its load counts as bound.
-static u64 new_token(Exec *x, int access)
+u64 exec_token(Exec *x, int access)
 {
     int t = x->tokens == ~(u64)0 ? access % TOKENS : __builtin_ctzll(~x->tokens);
     if (x->tokens >> t & 1) bound(x, t);
@@ -555,7 +555,7 @@ static void shared(Exec *x, const ThreadOp *op, u32 mask)
     AccessKind kind = load ? ACCESS_READ : atomic ? ACCESS_ATOMIC : ACCESS_WRITE;
     i64 bytes = matrix ? 16 : bytes_of(op) * (i64)(atomic ? 1 : MAX((int)op->n, 1));
     int r = touch(x, op, at, kind, mask, bytes, matrix ? 8 * MAX((int)op->n, 1) : LANES);
-    u64 token = load && r >= 0 ? new_token(x, r) : 0;
+    u64 token = load && r >= 0 ? exec_token(x, r) : 0;
     if (load || atomic) loaded(x, op, mask, token);
     // Products and stores of this warp that still read or write the bytes.
     for (int i = 0; !load && r >= 0 && i < me(x)->access.n; i++) {

@@ -21,7 +21,6 @@ typedef struct {
     i64 *unroll;         // per unroll variable
     u32 dead;            // lanes that have left by exit
     int registers;       // of each thread now
-    bool skipping;       // values only: the code touches nothing shared
     // loops around, innermost last
     struct { const ThreadOp *op; i32 iter, head; } loop[LOOP_DEPTH];
     int loops;
@@ -44,16 +43,29 @@ u64 exec_taint(Exec *x, const Operand *o);
 void exec_effect(Exec *x, const ThreadOp *op, u32 mask);
 // Ends the part of a segment under way: its accesses get their bytes, later ones are apart.
 void exec_flush(Exec *x);
+// A token for what the access has fetched: bits of it flow with the values, until they are pinned.
+u64 exec_token(Exec *x, int access);
 void exec_pin(Exec *x, u64 tokens);
 // The end of the warp: what must not be open any more.
 void exec_end(Exec *x);
 // Shared memory or synchronisation: what the model is about.
 bool exec_matters(const ThreadOp *op);
-// needed.c: per register, does its value steer? `names`: register by name, + 1.
-u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names);
+// needed.c: per register, does its value steer? `names`: register by name, + 1. With `bindings`, so do
+// conditions on stores to global memory, which bind what they store (O6); without, such stores bind
+// nothing.
+u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names, bool bindings);
 
 // Registers that steer and that a round of the loop takes over from the round before.
 typedef VEC(int) RegVec;
 void exec_carried(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop, RegVec *out);
+// Registers that steer: those whose values from before the loop it reads, and those that it writes.
+// Returns, per register, the bits of its value that the loop looks at.
+const u32 *exec_flow(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop,
+                     RegVec *reads, RegVec *written);
+
+// replay.c: does now what the loop did with the same values before. False: it has to be executed;
+// exec_keep then keeps what it did from access `first` on (-1: nothing is kept).
+bool exec_replay(Exec *x, const ThreadOp *loop, u32 mask, int *first, u64 *key);
+void exec_keep(Exec *x, const ThreadOp *loop, int first, u64 key);
 
 #endif

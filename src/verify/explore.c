@@ -27,6 +27,7 @@ typedef struct {
     Arena *arena;        // of the kernel
     Terms *terms;
     ByteSets *bytes;
+    struct Replays *replays;
     Buf *out;
     int cases, slots, trips, complete;
     i64 states, transitions, work;
@@ -138,7 +139,7 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
     CaseVerdict verdict = CASE_CLEAN;
     Arena *a = arena_new((size_t)1 << 30);
     Model m = {.arena = a, .module = j->module, .fn = j->fn, .step = j->step, .diag = j->diag,
-               .terms = j->terms, .bytes = j->bytes, .plan_taken = taken, .plan_n = *n, .trips_max = j->trips};
+               .terms = j->terms, .bytes = j->bytes, .replays = j->replays, .plan_taken = taken, .plan_n = *n, .trips_max = j->trips};
     Search s = {.state_limit = j->o->states, .full = j->o->full};
     bind_sizes(j, &m);
     bool ok = model_extract(&m), fresh = !bound || !m.decisions.n;
@@ -284,7 +285,7 @@ ExploreVerdict explore_module(const ThreadModule *m, const Plan *plan, const Dia
     for (int i = 0; i < m->fns.n; i++) {
         Arena *a = arena_new((size_t)1 << 30);
         Job j = {.module = m, .fn = m->fns.at[i], .plan = plan, .diag = d, .o = o, .arena = a,
-                 .step = step_of(plan, m->fns.at[i]->name), .terms = terms_new(a), .bytes = bytes_new(a), .out = out};
+                 .step = step_of(plan, m->fns.at[i]->name), .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a), .out = out};
         ExploreVerdict v = explore_kernel(&j);
         // A violation outweighs what could not be looked at.
         if (v == EXPLORE_VIOLATION || worst == EXPLORE_CLEAN) worst = v;

@@ -599,6 +599,9 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
     bool heads = matters && !(term_is_const(x->m->terms, low) && term_is_const(x->m->terms, high));
     Head h = {.n = (i32)most, .op = op};
     if (heads) governed(x, low, high, step, &h);
+    int kept = -1;
+    u64 key = 0;
+    if (matters && !heads && most > 8 && exec_replay(x, op, mask, &kept, &key)) return;
     set(x, reg, 0, mask, first, uniform, 0);
     x->loop[x->loops].op = op;
     x->loop[x->loops].head = x->loops ? x->loop[x->loops - 1].head : -1;
@@ -615,6 +618,7 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
     }
     if (heads) head(x, h, most);
     x->loops--;
+    exec_keep(x, op, kept, key);
 }
 
 static void exec_role(Exec *x, const ThreadOp *op, u32 mask, int depth)
@@ -744,7 +748,7 @@ bool model_extract(Model *m)
     for (int i = 0; i < fn->regs.n; i++)
         map_put(m->names, intern(expr_pool_names(m->module->exprs), fn->regs.at[i].name),
                 (void *)(uintptr_t)(i + 1));
-    x.needed = exec_needed(m->arena, m->module, fn, m->names);
+    x.needed = exec_needed(m->arena, m->module, fn, m->names, !m->by_value);
     x.term = ARENA_ARRAY(m->arena, Term, (elements + 1) * LANES);
     x.uniform = ARENA_ARRAY(m->arena, u8, elements + 1);
     x.taint = ARENA_ARRAY(m->arena, u64, elements + 1);

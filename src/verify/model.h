@@ -139,6 +139,7 @@ typedef struct {
     int bars_each;       // barriers of one block
     VEC(Load) loads;
     ByteSets *bytes;     // of the kernel, shared by its cases
+    struct Replays *replays; // likewise, see replay.c; NULL: every loop is executed
     int kinds;           // classes of equal warps
     // choices. by_value: plan_taken holds the values themselves, and behind them the least that a
     // size leads to is taken; a value without a size ends the case as `impossible`.
@@ -157,6 +158,7 @@ typedef struct {
     int slots_max;
 } Model;
 
+struct Replays *replays_new(Arena *a);
 // Forgets the numbers of the case before and gives each tensor an address.
 void model_start(Model *m);
 // extract.c: executes every warp with numbers for what steers it. False: m->refused.

@@ -13,6 +13,7 @@ typedef struct {
     Map *names;              // register by name, + 1
     Intern *pool;
     u8 *needed, *loaded;     // loaded: may hold, or be computed from, what ld.shared fetched
+    bool bindings;           // conditions on stores that bind what was loaded count as steering
     bool changed;
 } Needs;
 
@@ -71,7 +72,7 @@ static bool block_needed(const Needs *n, const ThreadBlock *b)
 // value from shared memory.
 static bool pins(const Needs *n, const ThreadOp *op)
 {
-    if (op->op != OP_STG && op->op != OP_ATOMG && op->op != OP_CASG) return false;
+    if (!n->bindings || (op->op != OP_STG && op->op != OP_ATOMG && op->op != OP_CASG)) return false;
     for (int i = 0; i < op->nopnd; i++)
         if (op->opnd[i].kind == OPD_REG && n->loaded[op->opnd[i].reg]) return true;
     return false;
@@ -143,9 +144,9 @@ static void visit(Needs *n, const ThreadBlock *b)
     }
 }
 
-u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names)
+u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names, bool bindings)
 {
-    Needs n = {.fn = fn, .names = names, .pool = expr_pool_names(m->exprs), .changed = true};
+    Needs n = {.fn = fn, .bindings = bindings, .names = names, .pool = expr_pool_names(m->exprs), .changed = true};
     n.needed = ARENA_ARRAY(a, u8, fn->regs.n + 1);
     n.loaded = ARENA_ARRAY(a, u8, fn->regs.n + 1);
     while (n.changed) {
@@ -155,16 +156,41 @@ u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names)
     return n.needed;
 }
 
-// ---- registers that a round takes over ------------------------------------------------------------
+// ---- what a loop reads and writes ----------------------------------------------------------------
 
 typedef struct {
-    const ThreadFn *fn;
+    Needs n;
     u8 *sure, *carried, *written;  // per register; sure: written in this round on every path so far
+    u32 *bits;                     // of a register that is read: those that count
 } Carry;
 
-static void read_reg(Carry *c, const Operand *o)
+static void read_reg(Carry *c, const Operand *o, u32 bits)
 {
-    if (o->kind == OPD_REG && !c->sure[o->reg]) c->carried[o->reg] = 1;
+    if (o->kind != OPD_REG || c->sure[o->reg]) return;
+    c->carried[o->reg] = 1;
+    c->bits[o->reg] |= bits;
+}
+
+static void read_all(Carry *c, const ThreadOp *op)
+{
+    const char *sig = thread_op[op->op].sig;
+    bool masks = op->op == OP_AND && op->opnd[2].kind == OPD_IMM && !op->opnd[2].nterms;
+    u32 bits = masks ? (u32)op->opnd[2].base : ~(u32)0;
+    read_reg(c, &op->guard, ~(u32)0);
+    if (sig[0] == '*' || op->op == OP_IF)
+        for (int k = op->op == OP_FOR ? 1 : 0; k < op->nopnd; k++) read_reg(c, &op->opnd[k], ~(u32)0);
+    for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd; at += width(op, sig[k++]))
+        if (!writes(sig[k]) || sig[k] == 'R')
+            for (int j = at; j < at + width(op, sig[k]) && j < op->nopnd; j++)
+                read_reg(c, &op->opnd[j], bits);
+}
+
+static void write_reg(Carry *c, const Operand *o, bool always)
+{
+    if (o->kind != OPD_REG) return;
+    c->written[o->reg] = 1;
+    // One element of many may leave others of the round before.
+    if (always && c->n.fn->regs.at[o->reg].count == 1) c->sure[o->reg] = 1;
 }
 
 // `always`: the operation is carried out in every round.
@@ -174,33 +200,41 @@ static void carry_block(Carry *c, const ThreadBlock *b, bool always)
         const ThreadOp *op = b->at[i];
         const char *sig = thread_op[op->op].sig;
         bool here = always && op->guard.kind == OPD_NONE;
-        read_reg(c, &op->guard);
-        if (sig[0] == '*' || op->op == OP_IF)
-            for (int k = op->op == OP_FOR ? 1 : 0; k < op->nopnd; k++) read_reg(c, &op->opnd[k]);
-        for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd; at += width(op, sig[k++]))
-            if (!writes(sig[k]) || sig[k] == 'R')
-                for (int j = at; j < at + width(op, sig[k]) && j < op->nopnd; j++) read_reg(c, &op->opnd[j]);
+        if (exec_matters(op) || result_needed(&c->n, op) || op->body.n || op->other.n) read_all(c, op);
         carry_block(c, &op->body, here && (op->op == OP_UNROLL || op->op == OP_ROLE));
         carry_block(c, &op->other, false);
-        for (int k = 0, at = 0; sig[k] && at < op->nopnd; at += sig[k] == '*' ? 1 : width(op, sig[k])) {
-            bool to = op->op == OP_FOR ? at == 0 : writes(sig[k]);
-            if (to && op->opnd[at].kind == OPD_REG) {
-                c->written[op->opnd[at].reg] = 1;
-                // One element of many may leave others of the round before.
-                if (here && c->fn->regs.at[op->opnd[at].reg].count == 1) c->sure[op->opnd[at].reg] = 1;
-            }
-            if (sig[k] == '*') break;
-            k++;
-        }
+        if (op->op == OP_FOR) write_reg(c, &op->opnd[0], here);
+        for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd; at += width(op, sig[k++]))
+            if (writes(sig[k])) write_reg(c, &op->opnd[at], here);
     }
+}
+
+static Carry carry(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop)
+{
+    int n = fn->regs.n + 1;
+    Carry c = {{.fn = fn, .needed = (u8 *)(uintptr_t)needed}, ARENA_ARRAY(a, u8, n),
+               ARENA_ARRAY(a, u8, n), ARENA_ARRAY(a, u8, n), ARENA_ARRAY(a, u32, n)};
+    c.sure[loop->opnd[0].reg] = 1; // the counter starts anew
+    carry_block(&c, &loop->body, true);
+    return c;
 }
 
 void exec_carried(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop, RegVec *out)
 {
-    Carry c = {fn, ARENA_ARRAY(a, u8, fn->regs.n + 1), ARENA_ARRAY(a, u8, fn->regs.n + 1),
-               ARENA_ARRAY(a, u8, fn->regs.n + 1)};
-    c.sure[loop->opnd[0].reg] = 1; // the counter: Head.k says where it stands
-    carry_block(&c, &loop->body, true);
+    Carry c = carry(a, fn, needed, loop);
     for (int i = 0; i < fn->regs.n; i++)
         if (c.carried[i] && c.written[i] && needed[i]) vec_push(a, out, i);
+}
+
+const u32 *exec_flow(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop,
+                     RegVec *reads, RegVec *written)
+{
+    Carry c = carry(a, fn, needed, loop);
+    for (int k = 1; k < loop->nopnd; k++) read_reg(&c, &loop->opnd[k], ~(u32)0);
+    c.written[loop->opnd[0].reg] = 1;
+    for (int i = 0; i < fn->regs.n; i++) {
+        if (c.carried[i] && needed[i]) vec_push(a, reads, i);
+        if (c.written[i] && needed[i]) vec_push(a, written, i);
+    }
+    return c.bits;
 }

@@ -1,0 +1,396 @@
+// closure.c - `check_order`: the handoffs of a kernel for every number of rounds.
+//
+// A case gives numbers to all loops that depend on sizes or data, and order.c says whether it is
+// right on all schedules. Cases are chosen so that they cover all numbers: a *site* is a loop that
+// begins while the whole block is in some state (order.c says what belongs to it). What happens from
+// there on is decided by the state and the numbers of rounds of this loop and of all later ones, so
+// a site needs to be looked at once, with each number of rounds; and the numbers end where the state
+// in front of a round is one that the same loop was in before: from there on it goes in circles.
+// periodic.c proves what this rests on: that rounds steer by nothing that the state does not hold.
+//
+// Invariant of the sites: every site that a covered number of rounds leads to is in the table. When
+// no number of any site is left, all cases of the kernel are right, however large.
+//
+// An outer loop (of a persistent kernel) is one site with no end of numbers; it is covered through
+// the inner loops: their sites tell apart how many outer rounds are left, up to `far`, from where on
+// it makes no difference.
+#include "check.h"
+#include "order.h"
+#include "periodic.h"
+
+#include <string.h>
+
+enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 400, WORK_MAX = 30000000, NESTED_MAX = 2 };
+
+typedef struct {
+    bool done, impossible;
+    bool ends;           // no loop follows
+    bool inside;         // the loop that follows lies in the same outer loop
+    u64 next;            // its state
+} Number;
+
+typedef struct {
+    u64 state;
+    int left;            // outer rounds that are left, this one among them, at most `far`; 0: no
+                         // outer loop
+    int need;            // numbers of rounds 0 to need - 1 cover all; 0: not known yet
+    Number number[ROUNDS_MAX];
+} Site;
+
+typedef struct {
+    const CheckJob *job;
+    Arena *arena;        // of the kernel
+    Terms *terms;
+    ByteSets *bytes;
+    struct Replays *replays;
+    LoopPeriods periods;
+    i64 modulus;
+    int last, far;       // rounds at the end that differ; outer rounds that are told apart
+    VEC(Site *) sites;
+    Map *by_key;
+    u64 root;            // state in front of the first loop
+    bool nested;         // the first loop is an outer one
+    bool plain;          // cases end with their target: others may have no size
+    int found;           // the number that expand has found
+    int usual;           // numbers that stand behind targets are less
+    int runs, most;      // cases; largest number of rounds
+    i64 work;
+    bool broken;
+    const char *open;    // why the closure is not a proof; NULL: it is
+    Loc open_at;
+    int n_address, n_branch;
+    const ThreadOp *address, *branch;
+} Closure;
+
+static void give_up(Closure *c, const ThreadOp *at, const char *why)
+{
+    if (c->open) return;
+    c->open = why;
+    c->open_at = at ? at->loc : (Loc){0};
+}
+
+// ---- what is said -------------------------------------------------------------------------------
+
+static void put_case(const Model *m, Buf *out)
+{
+    for (int i = 0; i < m->decisions.n; i++) {
+        const Decision *d = &m->decisions.at[i];
+        buf_puts(out, i ? ", " : "; in the case of ");
+        if (d->op->op == OP_FOR) buf_printf(out, "%lld rounds of ", (long long)d->value);
+        else buf_printf(out, "condition %s ", d->value ? "true" : "false");
+        tell_place(m, d->op, out);
+        if (d->what) buf_printf(out, " (%s)", d->what);
+    }
+}
+
+static void tell(Closure *c, const Model *m, const OrderFault *f)
+{
+    Buf b = {0};
+    const char *why, *name = tell_rule(f->rule, &why);
+    if (*name) buf_printf(&b, "%s: ", name);
+    buf_puts(&b, f->text ? f->text : why);
+    if (f->x >= 0) {
+        buf_puts(&b, ": ");
+        tell_access(m, f->who, f->x, &b);
+    } else if (f->who >= 0 && f->op) {
+        buf_puts(&b, ": ");
+        tell_event(m, f->who, f->op, f->bar, &b);
+    }
+    if (f->load >= 0 && f->x >= 0) {
+        buf_puts(&b, "; ");
+        tell_load(m, f->load, &b);
+    } else if (f->y >= 0) {
+        buf_puts(&b, "; ");
+        tell_access(m, f->other, f->y, &b);
+    } else if (f->other >= 0 && f->op2) {
+        buf_puts(&b, "; completed by ");
+        tell_event(m, f->other, f->op2, -1, &b);
+    }
+    put_case(m, &b);
+    CheckFinding *x = check_broken(c->job, f->rule, f->op ? f->op->loc : (Loc){0}, b.s);
+    if (f->op2) x->other = f->op2->loc;
+    buf_free(&b);
+}
+
+// ---- one case -----------------------------------------------------------------------------------
+
+static Site *site(Closure *c, u64 state, int left, bool make)
+{
+    u64 key = hash_bytes(&state, sizeof state, (u64)left + 5) | 1;
+    Site *s = map_get(c->by_key, (const void *)(uintptr_t)key);
+    if (s || !make) return s;
+    s = ARENA_NEW(c->arena, Site);
+    *s = (Site){.state = state, .left = left};
+    map_put(c->by_key, (const void *)(uintptr_t)key, s);
+    vec_push(c->arena, &c->sites, s);
+    return s;
+}
+
+static void put_aside(Closure *c, const Model *m)
+{
+    if (m->n_unknown_address > c->n_address) {
+        c->n_address = m->n_unknown_address;
+        c->address = m->unknown_address;
+    }
+    if (m->n_unknown_branch) c->n_branch = m->n_unknown_branch, c->branch = m->unknown_branch;
+}
+
+// The stop at which the loop of the decision begins, or -1.
+static int entry(const OrderRun *r, int decision)
+{
+    for (int i = 0; i < r->stops.n; i++)
+        if (r->stops.at[i].decision == decision && r->stops.at[i].k == 0) return i;
+    return -1;
+}
+
+// After how many rounds the state comes back: the numbers of rounds that cover all are one more
+// than those, and `last` more for the rounds at the end. 0: it does not come back in this run.
+static int needed(const Closure *c, const OrderRun *r, int decision)
+{
+    for (int i = 0; i < r->stops.n; i++) {
+        const OrderStop *x = &r->stops.at[i];
+        if (x->decision != decision || x->n - x->k <= c->last) continue;
+        for (int k = 0; k < i; k++)
+            if (r->stops.at[k].decision == decision && r->stops.at[k].state == x->state)
+                return x->k + c->last + 1;
+    }
+    return 0;
+}
+
+static int left_of(const Closure *c, const OrderStop *s)
+{
+    return s->outer_n < 0 ? 0 : MIN(s->outer_n - s->outer_k, c->far);
+}
+
+// What the run says about its sites.
+static void learn(Closure *c, const Model *m, const OrderRun *r)
+{
+    int before = -1;
+    Site *from = NULL;
+    Number *way = NULL;
+    for (int d = 0; d < m->decisions.n; d++) {
+        const Decision *x = &m->decisions.at[d];
+        if (x->unexplained) give_up(c, x->op, "the number of rounds comes from what no size explains");
+        if (x->op->op != OP_FOR) {
+            give_up(c, x->op, "a condition on sizes or data chooses between two ways");
+            continue;
+        }
+        // The last round of a step is told by the span, not by the number of rounds.
+        if (x->op->opnd[3].base != 1) give_up(c, x->op, "a loop counts in steps that are not 1");
+        int at = entry(r, d);
+        if (at < 0 || at < before) {
+            give_up(c, x->op, "this loop has no partner: no other role makes its rounds by the same "
+                              "bound");
+            continue;
+        }
+        before = at;
+        const OrderStop *s = &r->stops.at[at];
+        if (s->depth > NESTED_MAX) give_up(c, x->op, "loops that depend on sizes or data stand in "
+                                                     "more than two others");
+        if (d > 0 && s->outer_n >= 0) c->nested = true;
+        if (way) *way = (Number){.done = true, .inside = s->outer_n >= 0, .next = s->state};
+        from = site(c, s->state, left_of(c, s), true);
+        way = x->value < ROUNDS_MAX ? &from->number[x->value] : NULL;
+        if (way && !way->done) *way = (Number){.done = true, .ends = true};
+        int need = needed(c, r, d);
+        if (need && (!from->need || need < from->need)) from->need = need;
+        c->most = MAX(c->most, (int)x->value);
+    }
+    if (way) *way = (Number){.done = true, .ends = true};
+}
+
+// `target`: the decision that the case is made for, its site (NULL: not known yet) and number.
+typedef struct { int n, value[PLAN_MAX], target, number; Site *site; } CasePlan;
+
+// False: stop, something is broken or was refused.
+static bool one_case(Closure *c, CasePlan *p)
+{
+    Arena *a = arena_new((size_t)1 << 30);
+    const CheckJob *j = c->job;
+    Model m = {.arena = a, .module = j->module, .fn = j->fn, .step = j->step, .diag = j->diag,
+               .terms = c->terms, .bytes = c->bytes, .replays = c->replays, .plan_taken = p->value, .plan_n = p->n,
+               .by_value = true, .modulus = c->modulus};
+    OrderRun r = {0};
+    bool go = true;
+    model_start(&m);
+    bool ok = model_extract(&m);
+    c->runs++;
+    c->work += m.steps;
+    if (!ok && m.impossible) {
+        if (m.decisions.n == p->target && p->site) p->site->number[p->number].impossible = true;
+        else if (!c->plain) c->plain = true;
+        else go = false, give_up(c, m.refused_at, "no size leads to a case that should be one");
+    } else if (!ok) {
+        give_up(c, m.refused_at, arena_strndup(c->arena, m.refused, strlen(m.refused)));
+        go = false;
+    } else {
+        order_run(&m, true, &r);
+        put_aside(c, &m);
+        for (int i = 0; i < r.faults.n && !m.n_unknown_loop; i++) tell(c, &m, &r.faults.at[i]);
+        c->broken |= r.faults.n && !m.n_unknown_loop;
+        if (r.faults.n && m.n_unknown_loop)
+            give_up(c, m.unknown_loop, "a case with rounds that no size explains looks wrong, and "
+                                       "may be no launch's");
+        go = !r.faults.n;
+        if (go) learn(c, &m, &r);
+        c->plain = false;
+    }
+    arena_free(a);
+    return go;
+}
+
+// ---- which case comes next ----------------------------------------------------------------------
+
+// A place in the search for a number that nobody has tried: a site by its state, how many outer
+// rounds are left in the case that leads there, and the number that led here from the place before.
+typedef struct { u64 state; int left, from, value; } Step;
+typedef VEC(Step) Steps;
+
+static void reach(Closure *c, Steps *q, Map *seen, Step s)
+{
+    u64 key = hash_bytes(&s.state, sizeof s.state, (u64)s.left + 77) | 1;
+    if (map_get(seen, (const void *)(uintptr_t)key)) return;
+    map_put(seen, (const void *)(uintptr_t)key, seen);
+    vec_push(c->arena, q, s);
+}
+
+// Behind the target, inner loops get numbers from all over, so that one case covers several sites.
+// Where the outer rounds do not count any more there are a few more of them.
+static void make_plan(Closure *c, const Steps *q, int at, int value, CasePlan *p)
+{
+    enum { MORE = 5 };
+    int n = 0, extra = 0, left = q->at[at].left;
+    for (int i = at; i >= 0; i = q->at[i].from) n++;
+    p->target = n - 1;
+    p->n = value < 0 ? n - 1 : n;
+    if (p->n > PLAN_MAX) p->n = PLAN_MAX;
+    for (int i = at, k = n - 1; i >= 0; i = q->at[i].from, k--) {
+        if (k < PLAN_MAX) p->value[k] = value;
+        value = q->at[i].value;
+    }
+    if (!c->nested || p->n != n || n < 2 || c->plain) return;
+    if (left >= c->far) extra = MORE;
+    p->value[0] += extra;
+    for (int i = 1; i < left + extra && p->n < PLAN_MAX; i++)
+        p->value[p->n++] = (c->runs * 5 + i * 3) % c->usual;
+}
+
+// The numbers of a site, by the rounds that are left around it. Returns the target, or -1.
+static int expand(Closure *c, Steps *q, Map *seen, int at)
+{
+    Step s = q->at[at];
+    bool outer = at == 0 && c->nested;
+    Site *x = site(c, s.state, MIN(s.left, c->far), false);
+    if (!x) return c->found = -1, at;
+    int end = outer ? PLAN_MAX - 8 : x->need ? x->need : ROUNDS_MAX;
+    for (int v = 0; v < end; v++) {
+        const Number *n = &x->number[outer ? MIN(v, c->far + 1) : v];
+        if (!n->done && !n->impossible) return c->found = outer ? MIN(v, c->far + 1) : v, at;
+        if (!n->done || n->ends) continue;
+        reach(c, q, seen, (Step){n->next, outer ? v : n->inside ? s.left - 1 : 0, at, v});
+    }
+    if (!outer && !x->need) give_up(c, NULL, "the state in front of a round never comes back");
+    return -1;
+}
+
+// The nearest number of rounds that has not been tried. False: all are covered.
+static bool next_case(Closure *c, CasePlan *p)
+{
+    Arena *kept = c->arena;
+    c->arena = arena_new((size_t)1 << 28);
+    Map *seen = map_new(c->arena);
+    Steps q = {0};
+    int target = -1;
+    reach(c, &q, seen, (Step){c->root, 0, -1, -1});
+    for (int i = 0; i < q.n && target < 0; i++) target = expand(c, &q, seen, i);
+    if (target >= 0) {
+        make_plan(c, &q, target, c->found, p);
+        p->site = site(c, q.at[target].state, MIN(q.at[target].left, c->far), false);
+        p->number = c->found;
+    }
+    arena_free(c->arena);
+    c->arena = kept;
+    return target >= 0;
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
+
+static i64 gcd(i64 a, i64 b) { return b ? gcd(b, a % b) : a; }
+
+// Slots, and how often they come round with one parity.
+static void read_periods(Closure *c)
+{
+    const ThreadFn *fn = c->job->fn;
+    c->modulus = 2;
+    for (int i = 0; i < fn->buffers.n; i++) {
+        const ThreadBuffer *b = &fn->buffers.at[i];
+        i64 slots = b->kind == BUF_MBAR ? thread_buffer_bytes(b) / 8 : 1;
+        if (slots > 1 && slots < 64) c->modulus = c->modulus / gcd(c->modulus, 2 * slots) * 2 * slots;
+    }
+    periodic_loops(c->arena, fn, &c->periods);
+    c->last = 1;
+    for (int i = 0; i < c->periods.n; i++) {
+        const LoopPeriod *p = &c->periods.at[i];
+        if (p->fixed) continue;
+        if (!p->periodic) give_up(c, p->why_at ? p->why_at : p->loop, p->why);
+        else if (p->conditional) give_up(c, p->loop, "the end of the loop is set on the way");
+        else if (p->first > ORDER_FIRST) give_up(c, p->loop, "more than 3 first rounds differ");
+        if (p->last < ROUNDS_MAX / 2) c->last = MAX(c->last, (int)p->last);
+        else give_up(c, p->loop, "too many last rounds differ");
+        i64 m = p->periodic ? c->modulus / gcd(c->modulus, p->modulus) * p->modulus : c->modulus;
+        if (m <= PERIODIC_MODULUS_MAX) c->modulus = m;
+        else give_up(c, p->loop, "the rounds come back too late");
+    }
+    c->far = c->last + 2;
+}
+
+static void report(Closure *c)
+{
+    const CheckJob *j = c->job;
+    Buf b = {0};
+    if (c->broken) return;
+    if (c->n_branch)
+        check_assumed(j, "conditions on computed values are taken alike by all warps of a role");
+    if (c->n_address) {
+        buf_printf(&b, "%d accesses of shared memory lie where data decides", c->n_address);
+        check_open(j, "handoff", c->address->loc, b.s);
+        b.n = 0;
+    }
+    if (c->open) {
+        buf_printf(&b, "not proved, explored up to %d rounds in %d cases: %s", c->most, c->runs, c->open);
+        check_open(j, "handoff", c->open_at, b.s);
+    } else if (!c->sites.n) {
+        check_proved(j, "handoff", "no loop depends on sizes or data: all schedules are right");
+    } else {
+        buf_printf(&b, "right on all schedules for every number of rounds (%d cases of up to %d rounds, "
+                       "%d states at loops)", c->runs, c->most, c->sites.n);
+        check_proved(j, "handoff", b.s);
+    }
+    buf_free(&b);
+}
+
+void check_order(const CheckJob *job)
+{
+    Arena *a = arena_new((size_t)1 << 30);
+    Closure c = {.job = job, .arena = a, .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a),
+                 .by_key = map_new(a), .usual = 4};
+    CasePlan p = {.target = -1};
+    read_periods(&c);
+    bool more = one_case(&c, &p);
+    if (more && c.sites.n) c.root = c.sites.at[0]->state;
+    while (more && c.sites.n && next_case(&c, &p)) {
+        if (c.runs >= RUNS_MAX || c.work > WORK_MAX) {
+            give_up(&c, NULL, "too many states of the block at the beginnings of loops");
+            break;
+        }
+        more = one_case(&c, &p);
+        if (!more || !p.site || c.plain) continue;
+        const Number *n = &p.site->number[p.number];
+        if (!n->done && !n->impossible) {
+            give_up(&c, NULL, "the block is not in the same state in two cases that begin alike");
+            break;
+        }
+    }
+    report(&c);
+    arena_free(a);
+}
