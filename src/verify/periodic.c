@@ -16,9 +16,10 @@
 #define EXACT (-1)
 enum { FUEL = 600 };
 
-// Who asks: a value that steers; a condition or bound, which data may decide; the condition that
-// keeps the loop itself going, which decides the number of rounds and nothing else.
-typedef enum { BY_VALUE, BY_CHOICE, BY_OWN, ASKERS } Asker;
+// Who asks: a value that steers; a condition, which data may decide; the bound of another loop,
+// which data may decide too; the condition that keeps the loop itself going, which decides the
+// number of rounds and nothing else.
+typedef enum { BY_VALUE, BY_CHOICE, BY_BOUND, BY_OWN, ASKERS } Asker;
 typedef struct {
     i64 m[ASKERS];         // 0: nothing, EXACT, or modulo m
     bool data;             // decides a choice through data that is found with it
@@ -142,7 +143,7 @@ static Range range_op(const Run *r, const TermView *n, int *fuel)
     case OP_MIN: return range(MIN(a.lo, b.lo), MIN(a.hi, b.hi));
     case OP_MAX: return range(MAX(a.lo, b.lo), MAX(a.hi, b.hi));
     case OP_SELP: return either(a, b);
-    case OP_CVT: return a;
+    case OP_CVT: return a.lo < 0 && is_unsigned(n->type2) ? natural : a;
     case OP_AND:
         if (a.lo >= 0 || b.lo >= 0)
             return range(0, a.lo >= 0 && b.lo >= 0 ? MIN(a.hi, b.hi) : a.lo >= 0 ? a.hi : b.hi);
@@ -216,54 +217,102 @@ static bool lin_nonnegative(const Run *r, const Lin *a)
 
 static i64 ceil_div(i64 a, i64 b) { return a <= 0 ? 0 : (a + b - 1) / b; }
 
-static bool within(i64 rounds, i64 *most, i64 *out)
+// A comparison by which a round of loop `l` is told from others only near its start or its end:
+// then `start` or `end` are the rounds that may differ. False: otherwise, or too far away.
+static bool near_ends(const Run *r, ThreadCmp cmp, Lin d, const SteerLoop *l, i64 *start,
+                      i64 *end)
 {
-    if (rounds > PERIODIC_MODULUS_MAX) return false;
-    *most = rounds;
-    if (out) *out = MAX(*out, rounds);
-    return true;
-}
-
-// A comparison that comes out alike in all rounds but some of the first or last ones. With `note`,
-// they are counted.
-static bool settles(const Run *r, const TermView *n, bool note)
-{
-    if (n->op != OP_SETP || r->l->counter < 0 || r->l->counter_written) return false;
-    Lin a = sums_lin(&r->sums, n->a), b = sums_lin(&r->sums, n->b);
-    Lin lo = sums_lin(&r->sums, r->l->lo), hi = sums_lin(&r->sums, r->l->hi);
-    if (is_unsigned(n->type) && (!lin_nonnegative(r, &a) || !lin_nonnegative(r, &b))) return false;
-    Lin d = lin_sum(a, &b, -1);
-    Term counter = r->l->carried.at[r->l->counter].head;
-    i64 k = 0, most;
-    for (int i = 0; i < d.n; i++) {
+    Lin lo = sums_lin(&r->sums, l->lo), hi = sums_lin(&r->sums, l->hi);
+    Term counter = l->carried.at[l->counter].head;
+    i64 k = 0;
+    for (int i = 0; i < d.n; i++)
         if (d.term[i] == counter) k = d.k[i];
-        else if (sums_varies(&r->sums, d.term[i])) return false;
-    }
-    if (!d.ok) return false;
-    if (note) r->out->few = true;
-    if (!k) return true;
+    if (!k) return false;
     lin_add(&d, counter, -k);
+    i64 size = k > 0 ? k : -k;
     // Does 0 count as the side to which the difference goes?
-    bool up = n->cmp == CMP_GE || n->cmp == CMP_LT, down = n->cmp == CMP_GT || n->cmp == CMP_LE;
+    bool up = cmp == CMP_GE || cmp == CMP_LT, down = cmp == CMP_GT || cmp == CMP_LE;
     // From the start: the difference is k * (counter - lo) + c, and counter - lo = step * round.
     Lin from = lin_sum(d, &lo, k);
     if (from.ok && !from.n) {
-        i64 c = k > 0 ? from.c : -from.c, grow = (k > 0 ? k : -k) * r->l->step;
+        i64 c = k > 0 ? from.c : -from.c;
         bool zero = k > 0 ? up : down;
-        return within(ceil_div(zero ? -c : 1 - c, grow), &most, note ? &r->out->first : NULL);
+        *start = ceil_div(zero ? -c : 1 - c, size * l->step);
+        return *start <= PERIODIC_MODULUS_MAX;
     }
     // From the end: k * (counter - hi) + c, where q rounds before the last one
     // hi - counter >= q * step + 1.
     Lin to = lin_sum(d, &hi, k);
-    if (r->l->bound >= 0 || !to.ok || to.n) return false;
-    i64 c = k > 0 ? to.c : -to.c, size = k > 0 ? k : -k;
+    if (l->bound >= 0 || !to.ok || to.n) return false;
+    i64 c = k > 0 ? to.c : -to.c;
     bool zero = k > 0 ? down : up;
     // It is so where hi - counter is at least
     i64 far = zero ? ceil_div(c, size) : c < 0 ? 0 : c / size + 1;
-    return within(ceil_div(far - 1, r->l->step), &most, note ? &r->out->last : NULL);
+    *end = ceil_div(far - 1, l->step);
+    return *end <= PERIODIC_MODULUS_MAX;
+}
+
+// A comparison that tells rounds of one loop only, by their distance from its ends. With `note`,
+// those of the loop that is looked at are counted; other loops are looked at on their own.
+static bool settles(const Run *r, const TermView *n, bool note)
+{
+    if (n->op != OP_SETP) return false;
+    Lin a = sums_lin(&r->sums, n->a), b = sums_lin(&r->sums, n->b);
+    if (is_unsigned(n->type) && (!lin_nonnegative(r, &a) || !lin_nonnegative(r, &b))) return false;
+    Lin d = lin_sum(a, &b, -1);
+    for (int i = 0; d.ok && i < d.n; i++) {
+        TermView leaf = term_view(r->t, d.term[i]);
+        int loop;
+        i64 start = 0, end = 0;
+        if (leaf.form != TERM_IS_LEAF || leaf.op != LEAF_HEAD) continue;
+        const SteerCarried *c = steer_carried(r->s, d.term[i], &loop);
+        const SteerLoop *l = &r->s->loops.at[loop];
+        if (l->counter < 0 || l->counter_written || c != &l->carried.at[l->counter]) continue;
+        if (!near_ends(r, (ThreadCmp)n->cmp, d, l, &start, &end)) continue;
+        if (note && loop == r->loop) {
+            r->out->few = true;
+            r->out->first = MAX(r->out->first, start);
+            r->out->last = MAX(r->out->last, end);
+        }
+        return true;
+    }
+    return false;
+}
+
+// A comparison that does not follow from the round but from the number of rounds: it comes out
+// alike in all runs with enough of them.
+static bool depends_on_length(const Run *r, const TermView *n)
+{
+    if (n->op != OP_SETP || r->l->bound >= 0 || is_unsigned(n->type)) return false;
+    Lin a = sums_lin(&r->sums, n->a), b = sums_lin(&r->sums, n->b);
+    Lin lo = sums_lin(&r->sums, r->l->lo), hi = sums_lin(&r->sums, r->l->hi);
+    Lin d = lin_sum(a, &b, -1), span = lin_sum(hi, &lo, -1);
+    if (!d.ok || !span.ok || !d.n || !span.n) return false;
+    int i = 0;
+    while (i < d.n && d.term[i] != span.term[0]) i++;
+    if (i == d.n || d.k[i] % span.k[0]) return false;
+    i64 k = d.k[i] / span.k[0];
+    d = lin_sum(d, &span, -k);
+    if (!d.ok || d.n) return false;
+    // k * span + c; R rounds have a span of at least (R - 1) * step + 1.
+    i64 c = k > 0 ? d.c : -d.c, size = k > 0 ? k : -k;
+    bool zero = k > 0 ? n->cmp == CMP_GE || n->cmp == CMP_LT : n->cmp == CMP_GT || n->cmp == CMP_LE;
+    i64 enough = ceil_div(zero ? -c : 1 - c, size);
+    r->out->few = true;
+    i64 rounds = enough ? ceil_div(enough - 1, r->l->step) + 1 : 0;
+    if (rounds > PERIODIC_MODULUS_MAX) return false;
+    r->out->first = MAX(r->out->first, rounds);
+    return true;
 }
 
 // ---- demands ------------------------------------------------------------------------------------
+
+// Is a remainder by m of the operand the same whether it is taken as a number without sign, as the
+// operation does, or as the sum that it is made as? Powers of two do not care.
+static bool plain(const Run *r, const TermView *n, Term operand, i64 m)
+{
+    return is_pow2(m) || !is_unsigned(n->type) || nonnegative(r, operand);
+}
 
 // What the operation asks of its operand `which` when m is asked of its result.
 static i64 need(const Run *r, const TermView *n, int which, i64 m)
@@ -278,14 +327,15 @@ static i64 need(const Run *r, const TermView *n, int which, i64 m)
         // fall through
     case OP_MUL:
     case OP_MULWIDE:
+        if (m != EXACT && n->op == OP_MULWIDE && !plain(r, n, which ? n->b : n->a, m)) return EXACT;
         if (m == EXACT || !term_signed(&r->sums, n->type, other, &c)) return m;
         return c ? m / sums_gcd(m, c) : 1;
     case OP_SHL:
         if (which || !fixed) return EXACT;
-        return m == EXACT ? EXACT : c >= 32 ? 1 : m / sums_gcd(m, (i64)1 << c);
+        return m == EXACT ? EXACT : m / sums_gcd(m, (i64)1 << MIN(c, (i64)40));
     case OP_SHR:
-        if (which || !fixed || m == EXACT || c > 31) return EXACT;
-        return both(m << MIN(c, (i64)31), 1);
+        if (which || !fixed || m == EXACT || c > 31 || !plain(r, n, n->a, m)) return EXACT;
+        return both(m << c, 1);
     case OP_AND:
         if (fixed && c >= 0 && c < PERIODIC_MODULUS_MAX) {
             i64 top = 1;
@@ -295,17 +345,20 @@ static i64 need(const Run *r, const TermView *n, int which, i64 m)
         return is_pow2(m) ? m : EXACT;
     case OP_OR: case OP_XOR: case OP_NOT: return is_pow2(m) ? m : EXACT;
     case OP_REM:
-        if (which || !fixed || c < 1 || (!is_unsigned(n->type) && !nonnegative(r, n->a)))
-            return EXACT;
+        if (which || !fixed || c < 1) return EXACT;
+        if (is_unsigned(n->type) ? !plain(r, n, n->a, c) : !nonnegative(r, n->a)) return EXACT;
         if (m != EXACT && c % m == 0) return m;
         return both(c, 1);
     case OP_DIV:
-        if (which || !fixed || c < 1 || m == EXACT || c > PERIODIC_MODULUS_MAX ||
-            (!is_unsigned(n->type) && !nonnegative(r, n->a)))
-            return EXACT;
+        if (which || !fixed || c < 1 || m == EXACT || c > PERIODIC_MODULUS_MAX) return EXACT;
+        if (is_unsigned(n->type) ? !plain(r, n, n->a, m * c) : !nonnegative(r, n->a)) return EXACT;
         return both(m * c, 1);
     case OP_SELP: return which == 2 ? EXACT : m;
-    case OP_CVT: return type_is_word(n->type2) && type_is_word(n->type) ? m : EXACT;
+    case OP_CVT: {
+        TermView from = {.type = n->type2};
+        bool words = type_is_word(n->type2) && type_is_word(n->type);
+        return words && plain(r, &from, n->a, m) ? m : EXACT;
+    }
     default: return EXACT;
     }
 }
@@ -323,7 +376,7 @@ static void ask(Run *r, Term x, Asker who, i64 m, const ThreadOp *at)
     if (m == 1 || m == 0) return;
     if (!x) {
         if (who == BY_VALUE) fail(r, at, "what steers here follows from data");
-        if (who == BY_CHOICE) r->out->data = true;
+        if (who == BY_CHOICE || who == BY_BOUND) r->out->data = true;
         return;
     }
     if (term_number(&r->sums, x, &v)) return;
@@ -359,11 +412,11 @@ static void ask_carried(Run *r, Term x, bool behind)
         i64 m = d.m[who];
         if (!m) continue;
         bool own = who == BY_OWN && loop == r->loop;
-        ask(r, c->first, own ? BY_CHOICE : (Asker)who, m, d.at);
+        ask(r, c->first, own ? BY_BOUND : (Asker)who, m, d.at);
         ask(r, c->next, (Asker)who, m, d.at);
         // How often other loops went round decides what is behind them.
         if (!behind || loop == r->loop || k->rounds >= 0) continue;
-        Asker chooses = who == BY_OWN ? BY_OWN : BY_CHOICE;
+        Asker chooses = who == BY_OWN ? BY_OWN : BY_BOUND;
         ask(r, k->lo, chooses, EXACT, k->op);
         ask(r, k->hi, chooses, EXACT, k->op);
         if (k->bound >= 0) ask(r, k->carried.at[k->bound].next, chooses, EXACT, k->op);
@@ -386,7 +439,7 @@ static void ask_leaf(Run *r, Term x, const TermView *n)
             ask(r, place.a, BY_VALUE, EXACT, d.at);
             ask(r, place.b, BY_VALUE, EXACT, d.at);
         }
-        if (d.m[BY_CHOICE] || d.data) {
+        if (d.m[BY_CHOICE] || d.m[BY_BOUND] || d.data) {
             ask_data(r, place.a, d.at);
             ask_data(r, place.b, d.at);
         }
@@ -397,10 +450,20 @@ static void ask_leaf(Run *r, Term x, const TermView *n)
         if (d.m[BY_VALUE])
             fail(r, d.at, "it follows from data that a round makes (line %u)",
                  r->s->data.at[n->value].op->loc.line);
-        if (d.m[BY_CHOICE] || d.data) r->out->data = true;
+        if (d.m[BY_CHOICE] || d.m[BY_BOUND] || d.data) r->out->data = true;
         break;
     default: break;
     }
+}
+
+// The bound of the loop, where it is asked for by its remainder only: that is a matter of the
+// number of rounds. 0: it is not.
+static i64 length_asked(const Run *r, Term x)
+{
+    i64 lo;
+    const Demand *d = &r->demand[x];
+    if (x != r->l->hi || r->l->bound >= 0 || !term_number(&r->sums, r->l->lo, &lo)) return 0;
+    return MAX(both(d->m[BY_VALUE], d->m[BY_CHOICE]), 0);
 }
 
 static void ask_operands(Run *r, Term x)
@@ -408,17 +471,24 @@ static void ask_operands(Run *r, Term x)
     TermView n = term_view(r->t, x);
     const Demand d = r->demand[x];
     const Term operand[] = {n.a, n.b, n.c};
+    i64 m = length_asked(r, x);
+    if (m) {
+        m = both(r->out->modulus, m / sums_gcd(m, r->l->step));
+        if (m == EXACT) fail(r, d.at, "its bound is asked for by too large a remainder");
+        else r->out->modulus = m;
+        return;
+    }
     if (n.form == TERM_IS_LEAF) {
         ask_leaf(r, x, &n);
         return;
     }
-    bool settled = (d.m[BY_VALUE] || d.m[BY_CHOICE]) && sums_varies(&r->sums, x) &&
-                   settles(r, &n, true);
+    bool asked = d.m[BY_VALUE] || d.m[BY_CHOICE] || d.m[BY_BOUND];
+    bool settled = asked && (settles(r, &n, true) || depends_on_length(r, &n));
     for (int i = 0; i < COUNT(operand); i++) {
         if (!operand[i]) continue;
         for (int who = 0; who < ASKERS; who++) {
             if (!d.m[who] || (settled && who != BY_OWN)) continue;
-            i64 m = n.form == TERM_IS_TUPLE ? EXACT : need(r, &n, i, d.m[who]);
+            m = n.form == TERM_IS_TUPLE ? EXACT : need(r, &n, i, d.m[who]);
             if (sums_varies(&r->sums, x) && only_few(&n, m)) r->out->few = true;
             // Which of two values is a choice, whoever wants the value.
             bool chooses = n.op == OP_SELP && i == 2 && who == BY_VALUE;
@@ -433,7 +503,9 @@ static void ask_all(Run *r, bool uses)
     for (int i = 0; i < r->s->roots.n; i++) {
         const SteerRoot *root = &r->s->roots.at[i];
         if (root->kind == ROOT_USE && !uses) continue;
-        Asker who = root->kind == ROOT_VALUE ? BY_VALUE : BY_CHOICE;
+        Asker who = root->kind == ROOT_VALUE ? BY_VALUE
+                    : root->op->op == OP_FOR ? BY_BOUND
+                                             : BY_CHOICE;
         // The bound that the loop itself sets.
         if (root->own == r->loop && root->inside == r->loop) who = BY_OWN;
         if (!root->term && !inside(r, root->inside)) continue; // data, and not of this loop
@@ -446,13 +518,54 @@ static void ask_all(Run *r, bool uses)
     }
 }
 
+// ---- sizes --------------------------------------------------------------------------------------
+
+// Leaves that the number of rounds follows from.
+static bool find_sizes(Run *r, Term x, bool *seen, int depth, const ThreadOp **at, Term *which)
+{
+    TermView n = term_view(r->t, x);
+    i64 v;
+    if (!x || depth > 400) return true;
+    if (term_number(&r->sums, x, &v) || seen[x]) return true;
+    seen[x] = true;
+    if (n.form != TERM_IS_LEAF)
+        return find_sizes(r, n.a, seen, depth + 1, at, which) &&
+               find_sizes(r, n.b, seen, depth + 1, at, which) &&
+               find_sizes(r, n.c, seen, depth + 1, at, which);
+    // Blocks and threads stay who they are: there is another launch with more rounds for them.
+    if (n.op == LEAF_SREG || n.op == LEAF_ROLE) return true;
+    const Demand *d = &r->demand[x];
+    if ((!d->m[BY_VALUE] && !d->m[BY_CHOICE]) || length_asked(r, x)) return true;
+    *at = d->at;
+    *which = x;
+    return false;
+}
+
+// More rounds come with another size; if that steers by itself as well, cases with few rounds say
+// nothing about cases with many.
+static void check_sizes(Run *r)
+{
+    const SteerLoop *l = r->l;
+    bool *seen = ARENA_ARRAY(r->arena, bool, terms_end(r->t) + 1);
+    const ThreadOp *at = NULL;
+    Term which = 0;
+    bool free = find_sizes(r, l->lo, seen, 0, &at, &which) &&
+                find_sizes(r, l->hi, seen, 0, &at, &which) &&
+                (l->bound < 0 ||
+                 find_sizes(r, l->carried.at[l->bound].next, seen, 0, &at, &which));
+    if (free) return;
+    TermView n = term_view(r->t, which);
+    fail(r, at, "'%s' decides how many rounds there are and steers by itself as well",
+         n.op == LEAF_PARAM ? r->s->fn->params.at[n.value].name : "data");
+}
+
 // ---- what comes round ---------------------------------------------------------------------------
 
 static i64 asked(const Run *r, int entry)
 {
     const SteerCarried *c = &r->l->carried.at[entry];
     i64 m = 0;
-    for (int who = BY_VALUE; who <= BY_CHOICE; who++)
+    for (int who = BY_VALUE; who < BY_OWN; who++)
         m = both(both(m, r->demand[c->head].m[who]), r->demand[c->exit].m[who]);
     return m;
 }
@@ -669,6 +782,7 @@ static void judge_all(Run *r)
         r->out->data |= r->demand[l->carried.at[i].head].data;
         r->out->data |= r->demand[l->carried.at[i].exit].data;
     }
+    check_sizes(r);
     // Registers that lag behind say in later rounds what was so in earlier ones.
     r->out->first += most;
     r->out->last += r->out->last ? most : 0;

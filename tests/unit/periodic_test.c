@@ -112,6 +112,13 @@ static const Case cases[] = {
      "for %i = 0 to %S step 1 {\n" ONE "mul.wide.s64 %d, %i, 16\nadd.s64 %ptr, %base, %d\n"
      "ld.global.b32 %v, [%ptr] ; tasks(%i, 0)\n}\n", "1/0/0\n"},
 
+    {"at least four rounds, or something else is done",
+     "setp.lt.s32 %p, %S, 4\nif.uniform %p {\n" ONE "}\nfor %i = 0 to %S step 1 {\n" ONE "}\n",
+     "1/4/0 f\n"},
+    {"the slot behind the last round, by the number of rounds",
+     "for %i = 0 to %S step 1 {\n" ONE "}\nand.b32 %slot, %S, 3\nshl.b32 %at, %slot, 3\n"
+     "add.s32 %at, %at, 1056\nmbar.arrive [%at] ; empty(%S % 4)\n", "4/0/0\n"},
+
     // ---- and what does not come round -----------------------------------------------------------
     {"an address for every round",
      "for %i = 0 to %S step 1 {\nshl.b32 %at, %i, 8\nld.shared.f32 %f, [%at] ; t(%i, 0)\n}\n",
@@ -143,6 +150,14 @@ static const Case cases[] = {
      "for %i = 0 to %S step 1 {\n" WAIT4("n") "and.b32 %v, %n, 1\nsetp.eq.s32 %p, %v, 0\n"
      "if.uniform %p {\n" NEXT("n", "3") "} else {\n" NEXT("n", "1") "}\n}\n",
      "NO: how much 'n' grows\n"},
+    {"the size that decides the rounds decides which way to go as well",
+     "for %i = 0 to %S step 1 {\nand.b32 %v, %S, 1\nadd.s32 %v, %v, %T\nsetp.eq.s32 %p, %v, 0\n"
+     "if.uniform %p {\n" ONE "}\n}\nsetp.eq.s32 %p, %S, %T\nif.uniform %p {\n" ONE "}\n",
+     "NO: 'S' decides how many rounds\n"},
+    {"an unsigned remainder of what may be negative",
+     "for %i = 0 to %S step 1 {\nrem.u32 %slot, %n, 3\nshl.b32 %at, %slot, 3\n"
+     "add.s32 %at, %at, 1056\nmbar.arrive [%at] ; empty(%n % 3)\nadd.s32 %n, %n, -1\n}\n",
+     "NO: steers by its value\n"},
     {"a period that is too long",
      "for %i = 0 to %S step 1 {\nrem.u32 %slot, %i, 4001\nand.b32 %v, %slot, 3\nrem.u32 %z, %i, 3\n"
      "add.s32 %v, %v, %z\nshl.b32 %at, %v, 3\nadd.s32 %at, %at, 1024\n"
@@ -206,9 +221,9 @@ static const Case pairs[] = {
 // Of each kernel of the file the loops, then what goes together. All are periodic, none is alone.
 static const Case kernels[] = {
     {"attention/v1", NULL,
-     "2/0/0\n"},
+     "2/0/0 u\n"},
     {"attention/v1_pipelined", NULL,
-     "4/0/0\n4/0/0\n1 bn_load = 1 bn + 0\n"},
+     "4/0/0 u\n4/0/0 u\n1 bn_load = 1 bn + 0\n"},
     {"attention/v2", NULL,
      "4/0/0\n4/0/0\n1 bn = 1 bn_2 + 0\n"},
     {"attention/v3", NULL,
@@ -219,10 +234,11 @@ static const Case kernels[] = {
     {"gemm/gemm", NULL,
      "2/0/0\n1/0/0\nfixed\n"},
     {"gemm/fp8", NULL,
-     "8/0/0\n8/0/0\n8/0/0\n8/0/0\n1 round = 1 round_2 + 0\n1 k = 1 k_2 + 0\n8/0/0\n8/0/0\n"
-     "fixed\nfixed\n8/0/0 u\n8/0/0\nfixed\n1 round = 1 round_2 + 0\n1 k = 1 k_2 + 0\n"},
+     "8/0/0\n8/0/0\n8/0/0\n8/0/0\n1 round = 1 round_2 + 0\n1 k = 1 k_2 + 0\n8/0/0 u\n"
+     "8/0/0\nfixed\nfixed\n8/0/0 u\n8/0/0\nfixed\n1 round = 1 round_2 + 0\n"
+     "1 k = 1 k_2 + 0\n"},
     {"gemm/persistent", NULL,
-     "8/0/0\n8/0/0\n4/0/0\n4/0/0\n1 round = 1 round_2 + 0\n1 k = 2 pair + 0\n8/0/0\n"
+     "8/0/0\n8/0/0\n4/0/0\n4/0/0\n1 round = 1 round_2 + 0\n1 k = 2 pair + 0\n8/0/0 u\n"
      "8/0/0\nfixed\nfixed\n4/0/0 u\n4/0/0\nfixed\nfixed\n1 round = 1 round_2 + 0\n"
      "1 k = 2 pair + 0\n"},
     {"learn/multicast", NULL,
