@@ -21,7 +21,8 @@ static const char usage[] =
     "\n"
     "To begin with:  baton run kernels/attention/v1.co\n"
     "\n"
-    "Exit status: 0 right, 1 wrong result or hazard, 2 bad usage or input, 3 device trouble.\n";
+    "Exit status: 0 right, 1 wrong result or hazard, 2 bad usage or input, 3 device trouble,\n"
+    "4 nothing was shown (stress).\n";
 
 typedef struct {
     const char *name;

@@ -292,6 +292,7 @@ static int run_file(const StressOptions *o, Arena *a, Diag *d)
                                         expr_pool_new(a, intern_new(a)), d, &from_case)
                      : cli_read_source(&o->run.source, &c) && pass_compile(&c);
     if (ok) {
+        if (thread) c.thread = from_case.thread;
         r.plan = thread ? from_case.plan : c.plan;
         r.narrays = plan_arguments(r.plan);
         r.contract = c.contract;

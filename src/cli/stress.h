@@ -73,6 +73,7 @@ typedef enum {
     TOLD_OTHER,            // it ended with others; text: which
     TOLD_DIED,             // it ended with an error; text: which; the child ends
     TOLD_TRY,              // the reduction launches once more
+    TOLD_EXPLAINS,         // the emulator looks for what the wrong values are
     TOLD_REDUCED,          // text: the fewest delays; several lines
     TOLD_FAILED,           // nothing was launched: text, exit status
     TOLD_OVER,             // the last launch was made

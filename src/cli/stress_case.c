@@ -7,6 +7,9 @@
 //   # scalar n: 5
 //   # expect out == a               also: out[3] = 4.0, out = 1.0 + 2.0*i; and `# wrong: `
 //
+// A launch plan in the head (`//@`), as baton build --emit=thread writes it, takes the place of all
+// lines but the last.
+//
 // In: a path. Out: a checked module, and a launch plan with numbers in it. What the comments lack is
 // an error at the parameter.
 #include "stress.h"
@@ -232,15 +235,22 @@ bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Di
         return false;
     }
     const char *text = arena_strndup(a, b.s ? b.s : "", b.n);
-    u16 file = diag_add_file(d, path, text, b.n);
-    out->thread = thread_read(a, e, d, file, text, b.n);
+    size_t n = b.n;
+    u16 file = diag_add_file(d, path, text, n);
+    out->thread = thread_read(a, e, d, file, text, n);
     buf_free(&b);
     if (!out->thread || diag_errors(d) || !thread_check(out->thread, d)) return false;
     Reader r = {.out = out, .options = o, .arena = a, .exprs = e, .diag = d, .file = file};
-    if (out->thread->fns.n != 1)
+    if (out->thread->fns.n != 1 && !strstr(text, "//@ plan "))
         return bad(&r, 0, "a file with one kernel is needed, and the lines for its launch");
     r.fn = out->thread->fns.at[0];
-    if (!make_plan(&r, text)) return false;
+    if (strstr(text, "//@ plan ")) { // as baton build --emit=thread writes it: nothing else is needed
+        out->plan = plan_read(a, e, d, file, "//@ ", text, n);
+        if (!out->plan) return false;
+        out->fill = ARENA_ARRAY(a, const char *, out->plan->params.n + 1);
+    } else if (!make_plan(&r, text)) {
+        return false;
+    }
     find_expectations(&r, text);
     return plan_check(out->plan, out->thread, d);
 }

@@ -5,6 +5,7 @@
 // Every array lies twice on the device, at addresses that have little in common; a launch takes one
 // of the two. Outputs are poisoned in front of each launch, inputs are written again when a launch
 // may have changed them.
+#include "diagnose.h"
 #include "stress.h"
 #include "stress_beside.h"
 
@@ -16,6 +17,7 @@ enum {
     PLACES = 2,
     MOST_QUESTIONS = 240,  // of a reduction
     TRIES = 6,             // launches that stand for one question
+    DIAGNOSES = 400,       // runs on the emulator that look for what wrong values are
     EMULATOR_STEPS = 1 << 27,
 };
 
@@ -392,7 +394,7 @@ static void run_quiet(Child *c, bool again)
     }
 }
 
-// ---- launch after launch ------------------------------------------------------------------------
+// ---- the fewest delays --------------------------------------------------------------------------
 typedef struct {
     Child *c;
     StressLaunch launch;   // that failed
@@ -434,6 +436,56 @@ static void reduce(Child *c, const StressLaunch *l, StressTold *t)
     tell(c, t);
 }
 
+// ---- what the wrong values are ------------------------------------------------------------------
+// Line by line, since a record holds so much.
+static void tell_lines(const Child *c, const char *s)
+{
+    while (s && *s) {
+        size_t n = strcspn(s, "\n");
+        tell_line(c, arena_printf(c->arena, "           %.*s\n", (int)MIN(n, (size_t)1500), s));
+        s += n + (s[n] != 0);
+    }
+}
+
+// The generation of a slot that they come from, where there is one. `wrong`: the outputs, kept
+// before more was launched.
+static void explain(Child *c, const StressLaunch *l, const u8 *const *wrong)
+{
+    Run *r = c->r;
+    RunOptions o = *r->options;
+    Run run = *r;
+    int set = l->other_inputs && c->sets > 1;
+    StressTold t = told(TOLD_EXPLAINS);
+    tell(c, &t);
+    o.sms = r->device->prop[PROP_SM_COUNT];
+    run.options = &o;
+    run.array = ARENA_ARRAY(c->arena, RunArray, r->narrays + 1);
+    const u8 **right = ARENA_ARRAY(c->arena, const u8 *, r->narrays + 1);
+    for (int i = 0; i < r->narrays; i++) {
+        run.array[i] = r->array[i];
+        run.array[i].block = c->contents[set][i];
+        if (r->array[i].result) right[i] = c->quiet[set][i] + RUN_GUARD;
+    }
+    DiagnoseRequest q = {.wrong = wrong, .right = right, .runs = DIAGNOSES};
+    Buf out = {0};
+    if (diagnose_run(&run, &q, &out) <= EXIT_WRONG) tell_lines(c, out.s);
+    buf_free(&out);
+}
+
+static const u8 *const *keep_wrong(const Child *c)
+{
+    const u8 **wrong = ARENA_ARRAY(c->arena, const u8 *, c->r->narrays + 1);
+    for (int i = 0; i < c->r->narrays; i++) {
+        const RunArray *a = &c->r->array[i];
+        if (!a->result) continue;
+        u8 *kept = arena_alloc(c->arena, a->bytes + 1);
+        memcpy(kept, a->result + RUN_GUARD, a->bytes);
+        wrong[i] = kept;
+    }
+    return wrong;
+}
+
+// ---- launch after launch ------------------------------------------------------------------------
 // Returns whether the results were those of the quiet run.
 static bool run_one(Child *c, const StressLaunch *l, StressTold *t)
 {
@@ -472,7 +524,9 @@ static void run_all(Child *c, const StressFrom *from)
             StressLaunch l = stress_launch_of(c->s, t.seed, t.number);
             bool same = run_one(c, &l, &t);
             if (!same && !replay) {
+                const u8 *const *wrong = keep_wrong(c);
                 if (l.delayed) reduce(c, &l, &t);
+                explain(c, &l, wrong);
                 return;
             }
             t.open = true;

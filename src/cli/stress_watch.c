@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 // Seconds that what is no launch may take: the driver's start and its assembler, the reference.
-enum { OTHER_SECONDS = 120, EMULATOR_SECONDS = 3600 };
+enum { OTHER_SECONDS = 120, EXPLAIN_SECONDS = 60, EMULATOR_SECONDS = 3600 };
 
 typedef struct {
     Stress *s;
@@ -76,9 +76,11 @@ static void hung(Watch *w)
 {
     StressTally *tally = w->last.open ? &w->out->open : &w->out->kernel;
     if (w->last.kind != TOLD_BEGIN) {
-        buf_puts(&w->out->report, w->last.kind == TOLD_TRY
-                                      ? "           a launch of the reduction hung\n"
-                                      : "           the process that launches fell silent\n");
+        const char *why = w->last.kind == TOLD_TRY ? "a launch of the reduction hung"
+                          : w->last.kind == TOLD_EXPLAINS
+                              ? "too large to be explained on the emulator here: baton diagnose"
+                              : "the process that launches fell silent";
+        buf_printf(&w->out->report, "           %s\n", why);
         w->over = true;
         return;
     }
@@ -106,7 +108,8 @@ static void received(Watch *w, const StressTold *t)
     switch ((StressToldKind)t->kind) {
     case TOLD_LINE: buf_puts(&w->out->report, t->text); break;
     case TOLD_BEGIN:
-    case TOLD_TRY: break;
+    case TOLD_TRY:
+    case TOLD_EXPLAINS: break;
     case TOLD_SAME:
     case TOLD_OTHER: ended(w, t); break;
     case TOLD_REDUCED: buf_printf(&w->out->report, "           %s", t->text); break;
@@ -129,6 +132,7 @@ static void received(Watch *w, const StressTold *t)
 static int patience(const Watch *w)
 {
     bool launch = w->last.kind == TOLD_BEGIN || w->last.kind == TOLD_TRY;
+    if (w->last.kind == TOLD_EXPLAINS) return EXPLAIN_SECONDS;
     if (strcmp(w->s->o->run.device, "emu") == 0) return EMULATOR_SECONDS;
     return launch ? (int)w->s->o->hang_limit : OTHER_SECONDS;
 }
