@@ -124,7 +124,8 @@ static bool read_words(StressOptions *o, int argc, char **argv, Arena *a, Diag *
 }
 
 // ---- the versions -------------------------------------------------------------------------------
-// A copy of the program through its text, which is exact; then what this version changes.
+// A copy of the program through its text, which is exact; then what this version changes. Into a
+// pool of its own: ranges of variables, which the lowering leaves in the pool, hold for one kernel.
 static void make_version(Stress *s, const ThreadModule *m, const Plan *p, int which, Arena *a)
 {
     StressVersion *v = &s->version[which];
@@ -133,8 +134,9 @@ static void make_version(Stress *s, const ThreadModule *m, const Plan *p, int wh
     thread_print(m, &thread);
     plan_print(p, "", &plan);
     u16 file = diag_add_file(d, "the program", arena_strndup(a, thread.s, thread.n), thread.n);
-    v->thread = thread_read(a, m->exprs, d, file, thread.s, thread.n);
-    v->plan = plan_read(a, m->exprs, d, file, "", plan.s, plan.n);
+    ExprPool *e = expr_pool_new(a, intern_new(a));
+    v->thread = thread_read(a, e, d, file, thread.s, thread.n);
+    v->plan = plan_read(a, e, d, file, "", plan.s, plan.n);
     buf_free(&thread);
     buf_free(&plan);
     if (!v->thread || !v->plan) BUG("a program that was printed cannot be read");
@@ -144,8 +146,10 @@ static void make_version(Stress *s, const ThreadModule *m, const Plan *p, int wh
     bool told = which & STRESS_DELAYED; // the places are those of the version before
     if (which & STRESS_OPEN || s->o->unprotected)
         stress_weaken(v->thread, told ? NULL : &s->fences);
-    if (!thread_check(v->thread, d) || !plan_check(v->plan, v->thread, d))
+    if (!thread_check(v->thread, d) || !plan_check(v->plan, v->thread, d)) {
+        cli_flush(d);
         BUG("the program with delays breaks the rules");
+    }
     ptx_print(v->thread, v->plan, d, &v->ptx);
     buf_putc(&v->ptx, '\0');
     v->made = true;
