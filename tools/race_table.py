@@ -158,11 +158,10 @@ class Tiers:
     def gpu(self, k, wrong):
         """From the record of tools/stress_corpus.py: nothing is run here."""
         bug, twin = self.verdicts.get(k.name), self.verdicts.get(k.twin_name())
-        if not bug:
-            return NOT_RUN
-        if twin not in (None, "clean", "inconclusive"):
-            wrong.append(f"{k.path}: {GPU_LIST.name} says that the twin {twin}")
-        return "" if bug in ("clean", "inconclusive") else bug
+        bad, calm = ("wrong", "differs", "hangs", "dies"), ("clean", "inconclusive", "refused")
+        if twin in bad:
+            wrong.append(f"{k.path}: {GPU_LIST.name} says of the twin: {twin}")
+        return bug if bug in bad else "" if bug in calm else NOT_RUN
 
     def cell(self, tier, k, wrong):
         """The cell; differences between claim and result are added to `wrong`."""
@@ -222,6 +221,8 @@ def table(build):
         last = k.kind
         wrong += w
     have = {k.kind for k in bugs}
+    if GPU_LIST.exists():  # its first line says when and where
+        out += ["", "Column GPU: " + GPU_LIST.read_text().splitlines()[0].lstrip("# ") + "."]
     out += ["", f"{len(bugs)} kernels, each with a right twin. The kinds:", ""]
     out += [f"{n}. {name}" + (f" (no kernel: {why})" if why else "") for n, (name, why) in kinds.items()]
     wrong += [f"kind {n} has neither a kernel nor a reason" for n, (_, why) in kinds.items()

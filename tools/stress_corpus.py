@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every kernel of tests/race and its right twin under `baton stress`, on a machine with a Hopper GPU:
 
-    make && python3 tools/stress_corpus.py [--write] [--launches 60] [--minutes 10] [WORD ...]
+    make && python3 tools/stress_corpus.py [--write] [--launches 400] [--minutes 10] [WORD ...]
 
 One line a kernel: its verdict and its twin's. WORDS select files. --write puts the verdicts, with
 date, GPU and driver, into tests/race/gpu.list, which the table of docs/verification.md reads. The
@@ -76,7 +76,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--build", default=str(ROOT / "build"))
     options.add_argument("--device", default="cuda:0")
-    options.add_argument("--launches", type=int, default=60)
+    options.add_argument("--launches", type=int, default=400)
     options.add_argument("--seconds", type=int, default=20, help="for one kernel")
     options.add_argument("--minutes", type=float, default=10, help="for all")
     options.add_argument("--jobs", type=int, default=4)

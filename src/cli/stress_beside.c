@@ -4,9 +4,11 @@
 
 #include <string.h>
 
-enum { ROUNDS = 4000 };    // of the loads: about half a millisecond
+enum { ROUNDS = 1500 };    // of the loads, each some thousand cycles: about a millisecond
 static const size_t MEMORY = (size_t)256 << 20; // bytes; the cache of an H200 has 50 MB
 enum { PIECES = 8 };       // writes that follow one another
+enum { SMEM = 228 * 1024, SMEM_RESERVED = 1024, SMEM_BESIDE = 4096 }; // of a multiprocessor; of each
+                                                                      // block by the driver; ours
 
 // Four warps; all lanes of a warp load from one bank. What was loaded decides where the next round
 // loads, so that the assembler leaves no round out. The contents do not matter: the array is never
@@ -77,9 +79,10 @@ static baton_status load(StressBeside *b, RtError *e)
     return s ? s : rt_prepare(b->arena, b->module, b->plan, value, &b->launch, NULL, e);
 }
 
-baton_status stress_beside_open(StressBeside *b, RtDevice *d, Arena *a, RtError *e)
+baton_status stress_beside_open(StressBeside *b, RtDevice *d, Arena *a, i64 smem, RtError *e)
 {
     *b = (StressBeside){.device = d, .arena = a, .bytes = MEMORY};
+    b->room = smem + SMEM_RESERVED + 2 * (SMEM_BESIDE + SMEM_RESERVED) <= SMEM;
     if (nothing(b)) return BATON_OK;
     baton_status s = d->ops->stream_new(d, &b->stream, e);
     if (!s) s = d->ops->alloc(d, b->bytes, &b->memory, e);
@@ -107,7 +110,7 @@ baton_status stress_start_beside(StressBeside *b, bool writes, bool loads, RtErr
 {
     baton_status s = BATON_OK;
     if (nothing(b)) return s;
-    if (loads) s = rt_launch(b->launch, b->stream, e);
+    if (loads && b->room) s = rt_launch(b->launch, b->stream, e);
     size_t piece = b->bytes / PIECES;
     for (int i = 0; i < PIECES && writes && !s; i++)
         s = b->device->ops->fill(b->device, (u8 *)b->memory + (size_t)i * piece, (u8)i, piece,

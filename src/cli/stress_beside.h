@@ -14,10 +14,12 @@ typedef struct {
     RtModule *module;      // of the kernel that loads
     Plan *plan;
     RtLaunch *launch;
+    bool room;             // its blocks fit beside one of the stressed kernel
 } StressBeside;
 
-// On the emulator everything below does nothing. Free it also after an error.
-baton_status stress_beside_open(StressBeside *b, RtDevice *d, Arena *a, RtError *e);
+// `smem`: bytes of shared memory that a block of the stressed kernel has. On the emulator everything
+// below does nothing. Close it also after an error.
+baton_status stress_beside_open(StressBeside *b, RtDevice *d, Arena *a, i64 smem, RtError *e);
 void stress_beside_close(StressBeside *b);
 // On the default stream, in front of a launch: nothing of the kernel's memory stays in the cache.
 baton_status stress_empty_cache(StressBeside *b, RtError *e);

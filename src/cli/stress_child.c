@@ -17,6 +17,7 @@ enum {
     PLACES = 2,
     MOST_QUESTIONS = 240,  // of a reduction
     TRIES = 6,             // launches that stand for one question
+    EXPLAIN_BYTES = 8 << 20, // of arrays: what the emulator runs in seconds
     DIAGNOSES = 400,       // runs on the emulator that look for what wrong values are
     EMULATOR_STEPS = 1 << 27,
 };
@@ -190,6 +191,12 @@ static baton_status fill_arrays(Child *c, const StressLaunch *l, int set, RtErro
         if (!a->block) continue;
         int p = place_of_array(a, l);
         if (c->holds[p][i] == set && !a->param->out) continue;
+        if (c->holds[p][i] >= 0 && !a->has_spec && a->param->out && !c->s->from_case) {
+            // As run_fill_arrays poisons what is only written.
+            u8 byte = dtype_is_float(a->param->type) ? 0xff : RUN_GUARD_BYTE;
+            s = ops->fill(c->r->device, c->device[p][i] + RUN_GUARD, byte, a->bytes, NULL, e);
+            continue;
+        }
         s = ops->copy_in(c->r->device, c->device[p][i], c->contents[set][i], block_bytes(a), e);
         c->holds[p][i] = set;
     }
@@ -412,9 +419,15 @@ static bool still_fails(void *ctx, const StressDelays *d)
         StressTold t = told(TOLD_TRY);
         tell(q->c, &t);
         Buf how = {0};
-        // An error of the device ends the child with the next launch; here it is a failure too.
-        bool failed = launch(q->c, &q->c->s->version[STRESS_DELAYED], &l, &q->error) ||
-                      !same_bits(q->c, &l, &how);
+        if (launch(q->c, &q->c->s->version[STRESS_DELAYED], &l, &q->error)) {
+            // The device takes no more launches from this process, so this is the end.
+            tell_line(q->c, arena_printf(q->c->arena, "           a launch of the reduction died: "
+                                         "%s\n", q->error.text));
+            t.kind = TOLD_OVER;
+            tell(q->c, &t);
+            _exit(0);
+        }
+        bool failed = !same_bits(q->c, &l, &how);
         buf_free(&how);
         if (failed) return true;
     }
@@ -449,7 +462,7 @@ static void tell_lines(const Child *c, const char *s)
 
 // The generation of a slot that they come from, where there is one. `wrong`: the outputs, kept
 // before more was launched.
-static void explain(Child *c, const StressLaunch *l, const u8 *const *wrong)
+static void explain(Child *c, const StressLaunch *l, const u8 *const *wrong, bool open)
 {
     Run *r = c->r;
     RunOptions o = *r->options;
@@ -468,7 +481,10 @@ static void explain(Child *c, const StressLaunch *l, const u8 *const *wrong)
     }
     DiagnoseRequest q = {.wrong = wrong, .right = right, .runs = DIAGNOSES};
     Buf out = {0};
-    if (diagnose_run(&run, &q, &out) <= EXIT_WRONG) tell_lines(c, out.s);
+    if (diagnose_run(&run, &q, &out) <= EXIT_WRONG) {
+        if (open) tell_line(c, "unprotected: what its wrong values are\n");
+        tell_lines(c, out.s);
+    }
     buf_free(&out);
 }
 
@@ -516,23 +532,30 @@ static void run_all(Child *c, const StressFrom *from)
 {
     const StressOptions *o = c->s->o;
     bool replay = o->only >= 0;
+    StressLaunch failed = {.cold = false};
+    const u8 *const *open_wrong = NULL;
     i64 number = from->number;
     for (i64 seed = from->seed; seed < (replay ? 1 : o->seeds); seed++, number = 0) {
         for (; number < o->launches; number++) {
-            if (rt_now_ms() > c->s->deadline) return;
+            if (rt_now_ms() > c->s->deadline) break;
             StressTold t = {.seed = o->run.seed + (u64)seed, .number = replay ? o->only : number};
             StressLaunch l = stress_launch_of(c->s, t.seed, t.number);
             bool same = run_one(c, &l, &t);
             if (!same && !replay) {
                 const u8 *const *wrong = keep_wrong(c);
                 if (l.delayed) reduce(c, &l, &t);
-                explain(c, &l, wrong);
+                explain(c, &l, wrong, false);
                 return;
             }
             t.open = true;
-            if (from->with_open) run_one(c, &l, &t);
+            if (!from->with_open || run_one(c, &l, &t) || open_wrong) continue;
+            open_wrong = keep_wrong(c);
+            failed = l;
         }
     }
+    size_t bytes = 0;
+    for (int i = 0; i < c->r->narrays; i++) bytes += c->r->array[i].bytes;
+    if (open_wrong && bytes <= EXPLAIN_BYTES) explain(c, &failed, open_wrong, true);
 }
 
 void stress_child(Stress *s, const StressFrom *from, int fd)
@@ -554,7 +577,10 @@ void stress_child(Stress *s, const StressFrom *from, int fd)
     load_versions(&c);
     make_contents(&c);
     make_places(&c);
-    if (stress_beside_open(&c.beside, c.r->device, c.arena, &e))
+    i64 smem = 0;
+    for (int i = 0; i < c.r->plan->steps.n; i++)
+        smem = MAX(smem, c.r->plan->steps.at[i]->smem_bytes);
+    if (stress_beside_open(&c.beside, c.r->device, c.arena, smem, &e))
         fail_device(&c, &e, "preparing what runs beside");
     run_quiet(&c, from->again);
     run_all(&c, from);
