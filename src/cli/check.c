@@ -19,7 +19,7 @@ static const CliOption options[] = {
 
 // The parts beside the quick ones. Each is there once its file is.
 static const CheckPart slow_parts[] = {
-    {NULL, NULL, false},
+    {"handoff", check_order, false},
 };
 
 typedef struct {

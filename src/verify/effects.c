@@ -184,6 +184,28 @@ static void unknown_address(Exec *x, const ThreadOp *op)
     if (!x->m->n_unknown_address++) x->m->unknown_address = op;
 }
 
+// Lanes of one warp are threads of their own: what one writes and another one reads or writes needs
+// bar.warp between. Remembered per 4 bytes, since the lanes have last met.
+static void lane_race(Exec *x, const ThreadOp *op, int lane, i64 at, i64 bytes, bool write)
+{
+    u32 other = ~(1u << lane);
+    bool wrong = false;
+    for (i64 g = at / 4; g <= (at + bytes - 1) / 4 && g < x->granules; g++) {
+        LaneUse *u = &x->lane_use[g];
+        if (u->meeting != x->meeting) *u = (LaneUse){.meeting = x->meeting};
+        // Two bytes each of one word are no conflict.
+        bool whole = bytes >= 4 && u->whole;
+        wrong |= whole && ((u->wrote & other) || (write && (u->read & other)));
+        u->whole = bytes >= 4 && (u->whole || !(u->wrote | u->read));
+        if (write) u->wrote |= 1u << lane;
+        else u->read |= 1u << lane;
+    }
+    if (wrong && x->lane_fault != op) {
+        fault(x, "O2", "two lanes of the warp touch the bytes and no bar.warp orders them", -1, -1, op);
+        x->lane_fault = op;
+    }
+}
+
 // Ordinary accesses, lane by lane; equal addresses once.
 static int touch(Exec *x, const ThreadOp *op, const Operand *o, AccessKind kind, u32 mask, i64 bytes,
                  int lanes)
@@ -198,6 +220,8 @@ static int touch(Exec *x, const ThreadOp *op, const Operand *o, AccessKind kind,
         }
         if (r < 0) r = record(x, op, 0, kind, mask, kind == ACCESS_CP ? x->copies + 1 : 0);
         if (at != last) add_span(x, r, at, bytes);
+        if ((op->op == OP_LDS || op->op == OP_STS) && at != last)
+            lane_race(x, op, i, at, bytes, kind == ACCESS_WRITE);
         last = at;
     }
     return r;
@@ -322,6 +346,7 @@ static void fence(Exec *x, u32 mask, bool data)
 static void hold(Exec *x, u32 mask)
 {
     Agent *a = me(x);
+    if (mask == ALL_LANES) x->meeting++;
     while (x->unheld < a->access.n && a->access.at[x->unheld].held != NEVER) x->unheld++;
     for (int i = x->unheld; i < a->access.n; i++) {
         Access *r = &a->access.at[i];
@@ -558,9 +583,10 @@ static void shared(Exec *x, const ThreadOp *op, u32 mask)
     u64 token = load && r >= 0 ? exec_token(x, r) : 0;
     if (load || atomic) loaded(x, op, mask, token);
     // Products and stores of this warp that still read or write the bytes.
-    for (int i = 0; !load && r >= 0 && i < me(x)->access.n; i++) {
+    for (int i = 0; r >= 0 && i < me(x)->access.n; i++) {
         u8 k = me(x)->access.at[i].kind;
-        if (me(x)->access.at[i].until != NEVER || k < ACCESS_WGMMA || k > ACCESS_CP) continue;
+        if (me(x)->access.at[i].until != NEVER || k < (load ? ACCESS_CP : ACCESS_WGMMA) || k > ACCESS_CP)
+            continue;
         exec_flush(x);
         check_self(x, r);
         break;

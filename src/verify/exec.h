@@ -10,6 +10,9 @@ enum { TOKENS = 64, LOOP_DEPTH = 32 };
 // Bytes of an access of the segment under way.
 typedef struct { int access; Span s; } Pending;
 
+// Who has touched 4 bytes since the lanes of the warp last met; `whole`: all of it each time.
+typedef struct { u32 meeting, wrote, read; bool whole; } LaneUse;
+
 typedef struct {
     Model *m;
     int agent, cta, warp;
@@ -31,6 +34,10 @@ typedef struct {
     int seg_first;       // first access of the segment under way
     int unheld;          // all accesses in front of it are held
     i32 products, stores, copies; // commit groups so far
+    u32 meeting;         // how often the lanes have met, over all warps
+    LaneUse *lane_use;   // per 4 bytes of the block's shared memory
+    i64 granules;
+    const ThreadOp *lane_fault; // the last one that was told
     int chance;          // occurrences of conditions on floats
     VEC(Pending) pending;
 } Exec;

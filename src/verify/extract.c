@@ -753,11 +753,14 @@ bool model_extract(Model *m)
     x.uniform = ARENA_ARRAY(m->arena, u8, elements + 1);
     x.taint = ARENA_ARRAY(m->arena, u64, elements + 1);
     x.unroll = ARENA_ARRAY(m->arena, i64, fn->unrolls.n + 1);
+    x.granules = m->by_value ? fn->smem_bytes / 4 + 1 : 0; // the explorer's agents are warps
+    x.lane_use = ARENA_ARRAY(m->arena, LaneUse, x.granules + 1);
     for (int c = 0; c < m->ctas && !m->refused; c++)
         for (int w = 0; w < m->warps && !m->refused; w++) {
             memset(x.term, 0, sizeof *x.term * (size_t)(elements * LANES));
             memset(x.uniform, 1, (size_t)elements);
             memset(x.taint, 0, sizeof *x.taint * (size_t)elements);
+            x.meeting++;
             x.agent = m->agents.n;
             x.cta = c;
             x.warp = w;

@@ -48,6 +48,7 @@ typedef struct {
     u64 *written;        // bit per byte of shared memory
     u8 *whole;           // per set: all of it has been written
     u64 written_hash;
+    OrderFault unwritten; // the first read of what nobody has written until then
 } Order;
 
 // ---- clocks -------------------------------------------------------------------------------------
@@ -218,8 +219,8 @@ static void touch(Order *o, int agent, int access, int load, i32 phase)
     if (x->kind == ACCESS_USE) return;
     bool reads = x->kind == ACCESS_READ || x->kind == ACCESS_WGMMA || x->kind == ACCESS_STORE ||
                  x->kind == ACCESS_ATOMIC;
-    if (reads && clean && !all_written(o, set))
-        fault(o, (OrderFault){.rule = "uninitialised read", .text = "reads what nobody has written",
+    if (reads && clean && !all_written(o, set) && !o->unwritten.rule)
+        o->unwritten = ((OrderFault){.rule = "uninitialised read", .text = "reads what nobody has written",
                               .who = agent, .x = access, .other = -1, .y = -1, .load = -1,
                               .bar = -1, .op = x->op});
     if (model_is_write(x->kind)) mark_written(o, set);
@@ -672,4 +673,6 @@ void order_run(Model *m, bool states, OrderRun *out)
     do run_all(&o);
     while (go_on(&o, states));
     ends(&o);
+    // Where something else is wrong, that is why.
+    if (o.unwritten.rule && !out->faults.n) fault(&o, o.unwritten);
 }
