@@ -25,8 +25,9 @@ enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 400, WORK_MAX = 30000000, NEST
 typedef struct {
     bool done, impossible;
     bool ends;           // no loop follows
-    bool inside;         // the loop that follows lies in the same outer loop
-    u64 next;            // its state
+    bool inside;         // what follows lies in an outer loop,
+    int later;           // this many rounds of it later
+    u64 next;            // the state there
 } Number;
 
 typedef struct {
@@ -34,6 +35,8 @@ typedef struct {
     int left;            // outer rounds that are left, this one among them, at most `far`; 0: no
                          // outer loop
     int need;            // numbers of rounds 0 to need - 1 cover all; 0: not known yet
+    bool outer;          // a loop with sites inside: it is covered through them
+    bool condition;      // number 0 or 1
     Number number[ROUNDS_MAX];
 } Site;
 
@@ -49,7 +52,6 @@ typedef struct {
     VEC(Site *) sites;
     Map *by_key;
     u64 root;            // state in front of the first loop
-    bool nested;         // the first loop is an outer one
     bool plain;          // cases end with their target: others may have no size
     int found;           // the number that expand has found
     int usual;           // numbers that stand behind targets are less
@@ -135,11 +137,11 @@ static void put_aside(Closure *c, const Model *m)
     if (m->n_unknown_branch) c->n_branch = m->n_unknown_branch, c->branch = m->unknown_branch;
 }
 
-// The stop at which the loop of the decision begins, or -1.
-static int entry(const OrderRun *r, int decision)
+// The stop in front of round k of the loop of the decision, or -1.
+static int entry(const OrderRun *r, int decision, int k)
 {
     for (int i = 0; i < r->stops.n; i++)
-        if (r->stops.at[i].decision == decision && r->stops.at[i].k == 0) return i;
+        if (r->stops.at[i].decision == decision && r->stops.at[i].k == k) return i;
     return -1;
 }
 
@@ -157,46 +159,73 @@ static int needed(const Closure *c, const OrderRun *r, int decision)
     return 0;
 }
 
-static int left_of(const Closure *c, const OrderStop *s)
+// The beginning of what a decision decides: for a loop, of its first round, for a condition, of the
+// round in which it is met.
+typedef struct { int at; u64 state; int outer, outer_k, outer_n; } Entry;
+
+static bool entry_of(Closure *c, const Model *m, const OrderRun *r, int d, const Entry *before, Entry *e)
 {
-    return s->outer_n < 0 ? 0 : MIN(s->outer_n - s->outer_k, c->far);
+    const Decision *x = &m->decisions.at[d];
+    bool loop = x->op->op == OP_FOR;
+    *e = (Entry){0, 0, -1, 0, -1};
+    if (!loop && x->loop < 0) {
+        // In front of all loops: told apart by what was decided before.
+        e->at = before ? before->at : -1;
+        e->state = before ? hash_bytes(&m->decisions.at[d - 1].value, sizeof x->value, before->state) : 1;
+        return true;
+    }
+    e->at = loop ? entry(r, d, 0) : entry(r, x->loop, x->k);
+    if (e->at < 0 || (before && e->at < before->at)) {
+        give_up(c, x->op, loop ? "this loop has no partner: no other role makes its rounds by the same "
+                                 "bound"
+                               : "a condition that not all roles meet in the same round");
+        return false;
+    }
+    const OrderStop *s = &r->stops.at[e->at];
+    bool deep = s->depth > (loop ? NESTED_MAX : NESTED_MAX - 1);
+    if (deep) give_up(c, x->op, "loops and conditions that depend on sizes or data are nested too deep");
+    e->state = s->state;
+    e->outer = loop ? s->outer : x->loop;
+    e->outer_k = loop ? s->outer_k : s->k;
+    e->outer_n = loop ? s->outer_n : s->n;
+    // Several conditions of one round.
+    if (!loop && before && before->at == e->at && m->decisions.at[d - 1].op->op != OP_FOR)
+        e->state = hash_bytes(&m->decisions.at[d - 1].value, sizeof x->value, before->state);
+    return true;
 }
 
 // What the run says about its sites.
 static void learn(Closure *c, const Model *m, const OrderRun *r)
 {
-    int before = -1;
-    Site *from = NULL;
+    Entry e, before = {0};
+    Site *from = NULL, *last = NULL;
     Number *way = NULL;
     for (int d = 0; d < m->decisions.n; d++) {
         const Decision *x = &m->decisions.at[d];
+        bool loop = x->op->op == OP_FOR;
         if (x->unexplained) give_up(c, x->op, "the number of rounds comes from what no size explains");
-        if (x->op->op != OP_FOR) {
-            give_up(c, x->op, "a condition on sizes or data chooses between two ways");
-            continue;
-        }
         // The last round of a step is told by the span, not by the number of rounds.
-        if (x->op->opnd[3].base != 1) give_up(c, x->op, "a loop counts in steps that are not 1");
-        int at = entry(r, d);
-        if (at < 0 || at < before) {
-            give_up(c, x->op, "this loop has no partner: no other role makes its rounds by the same "
-                              "bound");
-            continue;
+        if (loop && x->op->opnd[3].base != 1) give_up(c, x->op, "a loop counts in steps that are not 1");
+        if (!entry_of(c, m, r, d, d ? &before : NULL, &e)) return;
+        int left = e.outer_n < 0 ? 0 : MIN(e.outer_n - e.outer_k, c->far);
+        from = site(c, e.state, left, true);
+        from->condition = !loop;
+        if (!loop) from->need = 2, c->usual = 2;
+        if (way) {
+            bool same = before.outer == e.outer && before.outer_n >= 0;
+            bool first = e.outer == d - 1 || (e.outer >= 0 && !same && last && !last->condition);
+            *way = (Number){.done = true, .inside = e.outer_n >= 0, .next = e.state,
+                            .later = same ? e.outer_k - before.outer_k : e.outer_k};
+            if (first && e.outer_n >= 0 && !same) last->outer = true;
         }
-        before = at;
-        const OrderStop *s = &r->stops.at[at];
-        if (s->depth > NESTED_MAX) give_up(c, x->op, "loops that depend on sizes or data stand in "
-                                                     "more than two others");
-        if (d > 0 && s->outer_n >= 0) c->nested = true;
-        if (way) *way = (Number){.done = true, .inside = s->outer_n >= 0, .next = s->state};
-        from = site(c, s->state, left_of(c, s), true);
         way = x->value < ROUNDS_MAX ? &from->number[x->value] : NULL;
         if (way && !way->done) *way = (Number){.done = true, .ends = true};
-        int need = needed(c, r, d);
+        int need = loop ? needed(c, r, d) : 0;
         if (need && (!from->need || need < from->need)) from->need = need;
-        c->most = MAX(c->most, (int)x->value);
+        if (loop) c->most = MAX(c->most, (int)x->value);
+        before = e;
+        last = from;
     }
-    if (way) *way = (Number){.done = true, .ends = true};
 }
 
 // `target`: the decision that the case is made for, its site (NULL: not known yet) and number.
@@ -259,18 +288,19 @@ static void reach(Closure *c, Steps *q, Map *seen, Step s)
 static void make_plan(Closure *c, const Steps *q, int at, int value, CasePlan *p)
 {
     enum { MORE = 5 };
-    int n = 0, extra = 0, left = q->at[at].left;
+    int n = 0, outer = -1, left = q->at[at].left;
     for (int i = at; i >= 0; i = q->at[i].from) n++;
     p->target = n - 1;
-    p->n = value < 0 ? n - 1 : n;
-    if (p->n > PLAN_MAX) p->n = PLAN_MAX;
+    p->n = MIN(value < 0 ? n - 1 : n, PLAN_MAX);
     for (int i = at, k = n - 1; i >= 0; i = q->at[i].from, k--) {
+        const Site *s = site(c, q->at[i].state, MIN(q->at[i].left, c->far), false);
+        if (s && s->outer && i != at) outer = k;
         if (k < PLAN_MAX) p->value[k] = value;
         value = q->at[i].value;
     }
-    if (!c->nested || p->n != n || n < 2 || c->plain) return;
-    if (left >= c->far) extra = MORE;
-    p->value[0] += extra;
+    if (outer < 0 || p->n != n || c->plain) return;
+    int extra = left >= c->far ? MORE : 0;
+    p->value[outer] += extra;
     for (int i = 1; i < left + extra && p->n < PLAN_MAX; i++)
         p->value[p->n++] = (c->runs * 5 + i * 3) % c->usual;
 }
@@ -279,17 +309,19 @@ static void make_plan(Closure *c, const Steps *q, int at, int value, CasePlan *p
 static int expand(Closure *c, Steps *q, Map *seen, int at)
 {
     Step s = q->at[at];
-    bool outer = at == 0 && c->nested;
-    Site *x = site(c, s.state, MIN(s.left, c->far), false);
+    const Site *x = site(c, s.state, MIN(s.left, c->far), false);
     if (!x) return c->found = -1, at;
-    int end = outer ? PLAN_MAX - 8 : x->need ? x->need : ROUNDS_MAX;
+    int end = x->outer ? PLAN_MAX - 8 : x->need ? x->need : ROUNDS_MAX;
     for (int v = 0; v < end; v++) {
-        const Number *n = &x->number[outer ? MIN(v, c->far + 1) : v];
-        if (!n->done && !n->impossible) return c->found = outer ? MIN(v, c->far + 1) : v, at;
+        // Far from its end, an outer loop begins alike for all numbers of rounds.
+        int number = x->outer ? MIN(v, c->far + 1) : v;
+        const Number *n = &x->number[number];
+        if (!n->done && !n->impossible) return c->found = number, at;
         if (!n->done || n->ends) continue;
-        reach(c, q, seen, (Step){n->next, outer ? v : n->inside ? s.left - 1 : 0, at, v});
+        int left = !n->inside ? 0 : (x->outer ? v : s.left) - n->later;
+        reach(c, q, seen, (Step){n->next, MAX(left, 0), at, v});
     }
-    if (!outer && !x->need) give_up(c, NULL, "the state in front of a round never comes back");
+    if (!x->outer && !x->need) give_up(c, NULL, "the state in front of a round never comes back");
     return -1;
 }
 

@@ -295,7 +295,13 @@ static void took(Exec *x, const ThreadOp *op, Term lo, Term hi, const Option *o,
 {
     Model *m = x->m;
     for (int i = 0; i < o->n; i++) term_bind(m->terms, o->leaf[i], o->number[i]);
-    Decision d = {op, options, taken, o->value, o->n ? option_text(x, o) : NULL, lo, hi, !o->n};
+    Decision d = {op, options, taken, o->value, o->n ? option_text(x, o) : NULL, lo, hi, !o->n, -1, 0};
+    int around = x->loops ? x->loop[x->loops - 1].head : -1;
+    if (around >= 0) {
+        const Head *h = &m->agents.at[x->agent].heads.at[around];
+        d.loop = h->follows ? -1 : h->decision;
+        d.k = h->k;
+    }
     vec_push(m->arena, &m->decisions, d);
     if (m->decisions.n > 64) refuse(x, op, "more than 64 loops and conditions depend on data");
 }

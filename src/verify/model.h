@@ -122,6 +122,7 @@ typedef struct {
     const char *what;    // "K=192 M=128", or NULL
     Term lo, hi;         // bounds of the loop; hi TERM_UNKNOWN: a condition
     bool unexplained;    // no size leads there
+    int loop, k;         // round k of the loop of another decision in which it was met; -1: in none
 } Decision;
 
 typedef struct {

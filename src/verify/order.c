@@ -512,8 +512,15 @@ static u64 agent_state(Order *o, int agent, const Path *p)
     h = relation(h, &q, p);
     h = mix(h, (u64)(position(o, agent) - (last >= 0 ? a->heads.at[last].at : 0)));
     if (last >= 0) h = mix(h, a->heads.at[last].carried);
-    bool head = last + 1 < a->heads.n && a->heads.at[last + 1].at == position(o, agent);
-    if (!head) return h;
+    if (!at_head(o, agent)) {
+        // What it still does in this round was decided when the round began.
+        i32 end = last + 1 < a->heads.n ? a->heads.at[last + 1].at : a->events.n;
+        for (i32 i = position(o, agent); i < end; i++) {
+            const Event *e = &a->events.at[i];
+            h = mix(mix(h, (u64)(uintptr_t)e->op), (u64)e->bar << 32 ^ (u64)e->arg);
+        }
+        return h;
+    }
     q = path_of(o, agent, last + 1);
     return mix(relation(h, &q, p), a->heads.at[last + 1].carried);
 }
@@ -630,7 +637,7 @@ static bool go_on(Order *o, bool states)
     }
     if (first < 0) return false;
     const Head *h = least.at[least.n - 1], *outer = least.n > 1 ? least.at[least.n - 2] : NULL;
-    OrderStop stop = {h->follows ? -1 : h->decision, h->k, h->n, outer ? outer->k : 0, outer ? outer->n : -1, least.n, h->op, 0};
+    OrderStop stop = {h->follows ? -1 : h->decision, h->k, h->n, outer ? outer->decision : -1, outer ? outer->k : 0, outer ? outer->n : -1, least.n, h->op, 0};
     if (states) stop.state = state(o, &least);
     vec_push(o->m->arena, &o->out->stops, stop);
     for (int i = 0; i < o->n; i++) {

@@ -20,7 +20,8 @@ typedef struct {
 typedef struct {
     int decision;        // of that loop, -1: none
     i32 k, n;            // the round, and how many there are
-    i32 outer_k, outer_n; // of the loop around; outer_n -1: none
+    int outer;           // decision of the loop around
+    i32 outer_k, outer_n; // its round and their number; outer_n -1: there is none
     int depth;           // loops around, itself among them
     const ThreadOp *op;
     u64 state;           // all that the future depends on, but for how many rounds are left
