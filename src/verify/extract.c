@@ -627,6 +627,19 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
     exec_keep(x, op, kept, key);
 }
 
+static void exec_unroll(Exec *x, const ThreadOp *op, u32 mask, int depth)
+{
+    int kept = -1;
+    u64 key = 0;
+    if (op->n > 1 && exec_matters(op) && exec_replay(x, op, mask, &kept, &key)) return;
+    for (int i = 0; i < op->n && !x->m->refused; i++) {
+        x->unroll[op->imm] = i;
+        exec_block(x, &op->body, mask, depth);
+    }
+    x->unroll[op->imm] = 0;
+    exec_keep(x, op, kept, key);
+}
+
 static void exec_role(Exec *x, const ThreadOp *op, u32 mask, int depth)
 {
     if (x->warp >= op->imm && x->warp < op->imm + op->n) exec_block(x, &op->body, mask, depth);
@@ -651,12 +664,7 @@ static void exec_op(Exec *x, const ThreadOp *op, u32 mask, int depth)
     case OP_ROLE: exec_role(x, op, mask, depth); return;
     case OP_EXIT: x->dead |= mask; return;
     case OP_VOTE: vote(x, op, mask); return;
-    case OP_UNROLL:
-        for (int i = 0; i < op->n && !x->m->refused; i++) {
-            x->unroll[op->imm] = i;
-            exec_block(x, &op->body, mask, depth);
-        }
-        return;
+    case OP_UNROLL: exec_unroll(x, op, mask, depth); return;
     default: break;
     }
     if (thread_op[op->op].effect == EFF_PURE || op->op == OP_SHFL) {

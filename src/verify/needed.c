@@ -214,7 +214,7 @@ static Carry carry(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadO
     int n = fn->regs.n + 1;
     Carry c = {{.fn = fn, .needed = (u8 *)(uintptr_t)needed}, ARENA_ARRAY(a, u8, n),
                ARENA_ARRAY(a, u8, n), ARENA_ARRAY(a, u8, n), ARENA_ARRAY(a, u32, n)};
-    c.sure[loop->opnd[0].reg] = 1; // the counter starts anew
+    if (loop->op == OP_FOR) c.sure[loop->opnd[0].reg] = 1; // the counter starts anew
     carry_block(&c, &loop->body, true);
     return c;
 }
@@ -231,7 +231,7 @@ const u32 *exec_flow(Arena *a, const ThreadFn *fn, const u8 *needed, const Threa
 {
     Carry c = carry(a, fn, needed, loop);
     for (int k = 1; k < loop->nopnd; k++) read_reg(&c, &loop->opnd[k], ~(u32)0);
-    c.written[loop->opnd[0].reg] = 1;
+    if (loop->op == OP_FOR) c.written[loop->opnd[0].reg] = 1;
     for (int i = 0; i < fn->regs.n; i++) {
         if (c.carried[i] && needed[i]) vec_push(a, reads, i);
         if (c.written[i] && needed[i]) vec_push(a, written, i);

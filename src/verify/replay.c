@@ -1,4 +1,4 @@
-// replay.c - loops over the pieces of a tile. A warp without the TMA unit copies a tile by hundreds
+// replay.c - loops over the pieces of a tile, counted or unrolled. A warp without the TMA unit copies a tile by hundreds
 // of rounds of ordinary stores, and does so for each slot again and again: what such a loop touches
 // depends on the registers that it reads, so it is executed once for each of their values, and its
 // accesses are kept for the kernel.
