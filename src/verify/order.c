@@ -547,19 +547,29 @@ static Question question(Order *o, int set, const Record *r)
 
 typedef VEC(Question) Questions;
 
+// What everybody knows already has no consequences any more.
+static void add_question(Order *o, Questions *q, Question x)
+{
+    for (int i = 0; i < o->n; i++) {
+        const i32 *c = clock_of(o, i);
+        if (c[x.word[0]] > x.least[0] && c[x.word[1]] > x.least[1]) continue;
+        vec_push(o->m->arena, q, x);
+        return;
+    }
+}
+
 static void ask(Order *o, Questions *q)
 {
     for (int i = 0; i < o->nsets; i++)
         for (int k = 0; k < o->records[i].n; k++)
-            vec_push(o->m->arena, q, question(o, i, &o->records[i].at[k]));
+            add_question(o, q, question(o, i, &o->records[i].at[k]));
     // Waits for the phase before this one: who completes this one must know of them.
     for (int b = 0; b < o->nb; b++)
         for (int i = 0; i < o->n; i++) {
             const LastWait *w = &o->last[b * o->n + i];
             if (w->event < 0 || w->generation != phase_of(o, b) - 1) continue;
             u64 what = mix(mix(17, (u64)b), (u64)i);
-            vec_push(o->m->arena, q,
-                     ((Question){what, {o->async + i, o->async + i}, {w->event, w->event}}));
+            add_question(o, q, (Question){what, {o->async + i, o->async + i}, {w->event, w->event}});
         }
 }
 
