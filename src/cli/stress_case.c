@@ -7,6 +7,9 @@
 //   # scalar n: 5
 //   # expect out == a               also: out[3] = 4.0, out = 1.0 + 2.0*i; and `# wrong: `
 //
+// On a GPU `# stress grid:` and `# stress scalar n:` come before those without that word: what is enough
+// for the emulator is little there.
+//
 // A launch plan in the head (`//@`), as baton build --emit=thread writes it, takes the place of all
 // lines but the last.
 //
@@ -47,6 +50,14 @@ static const char *comment(Reader *r, const char *text, const char *key, const c
         s = end + 1;
     }
     return NULL;
+}
+
+// The line for a GPU, where there is one and the run is on one.
+static const char *sized(Reader *r, const char *text, const char *key, const char *name, u32 *line)
+{
+    const char *s = NULL, *gpu = arena_printf(r->arena, "stress %s", key);
+    if (strcmp(r->options->device, "emu") != 0) s = comment(r, text, gpu, name, line);
+    return s ? s : comment(r, text, key, name, line);
 }
 
 static bool bad(Reader *r, u32 line, const char *what)
@@ -129,7 +140,7 @@ static bool add_map(Reader *r, const char *text, const char *name, PlanStep *ste
 static bool add_scalar(Reader *r, const char *text, const ThreadParam *p, PlanStep *step)
 {
     u32 line;
-    const char *s = comment(r, text, "scalar", p->name, &line);
+    const char *s = sized(r, text, "scalar", p->name, &line);
     double value;
     if (!s || sscanf(s, "%lf", &value) != 1)
         return bad(r, 0, arena_printf(r->arena, "no `# scalar %s:` line", p->name));
@@ -186,7 +197,7 @@ static bool make_plan(Reader *r, const char *text)
                        .cluster = MAX(r->fn->cluster, 1), .smem_bytes = r->fn->smem_bytes};
     long long grid[3] = {1, 1, 1};
     u32 line;
-    const char *s = comment(r, text, "grid", NULL, &line);
+    const char *s = sized(r, text, "grid", NULL, &line);
     if (s && sscanf(s, "%lld %lld %lld", &grid[0], &grid[1], &grid[2]) < 1)
         return bad(r, line, "the grid is not understood");
     for (int i = 0; i < 3; i++) step->grid[i] = expr_const(r->exprs, grid[i]);
