@@ -27,8 +27,10 @@ static int merge(Span *s, int n)
     for (int i = 1; i < n && sorted; i++) sorted = s[i - 1].from <= s[i].from;
     if (!sorted) qsort(s, (size_t)n, sizeof *s, by_start);
     for (int i = 1; i < n; i++) {
-        if (s[i].from <= s[k].to) s[k].to = MAX(s[k].to, s[i].to);
-        else s[++k] = s[i];
+        if (s[i].from <= s[k].to)
+            s[k].to = MAX(s[k].to, s[i].to);
+        else
+            s[++k] = s[i];
     }
     return k + 1;
 }
@@ -76,7 +78,8 @@ void bytes_remember(ByteSets *b, u64 key, int value)
     map_put(b->memo, (const void *)(uintptr_t)key, (void *)(uintptr_t)(value + 1));
 }
 
-// Keys of pairs of sets: two bits tell the questions apart, and keys of callers have the highest bit.
+// Keys of pairs of sets: two bits tell the questions apart, and keys of callers have the highest
+// bit.
 enum { ASK_UNION = 1, ASK_MEET = 2 };
 static u64 pair_key(int x, int y, int ask)
 {
@@ -103,9 +106,12 @@ static bool meet(const ByteSets *b, const ByteSet *p, const ByteSet *q)
 {
     const Span *s = &b->spans.at[p->first], *t = &b->spans.at[q->first];
     for (int i = 0, k = 0; i < p->n && k < q->n;) {
-        if (s[i].to <= t[k].from) i++;
-        else if (t[k].to <= s[i].from) k++;
-        else return true;
+        if (s[i].to <= t[k].from)
+            i++;
+        else if (t[k].to <= s[i].from)
+            k++;
+        else
+            return true;
     }
     return false;
 }

@@ -10,10 +10,10 @@
 
 typedef struct {
     const ThreadFn *fn;
-    Map *names;              // register by name, + 1
+    Map *names; // register by name, + 1
     Intern *pool;
-    u8 *needed, *loaded;     // loaded: may hold, or be computed from, what ld.shared fetched
-    bool bindings;           // conditions on stores that bind what was loaded count as steering
+    u8 *needed, *loaded; // loaded: may hold, or be computed from, what ld.shared fetched
+    bool bindings;       // conditions on stores that bind what was loaded count as steering
     bool changed;
 } Needs;
 
@@ -41,7 +41,10 @@ static void need_expr(Needs *n, const Expr *e)
     need_expr(n, e->c);
 }
 
-static bool writes(char letter) { return letter == 'd' || letter == 'P' || letter == 'F' || letter == 'R'; }
+static bool writes(char letter)
+{
+    return letter == 'd' || letter == 'P' || letter == 'F' || letter == 'R';
+}
 
 // Walks the signature: letters take one operand, addresses two, coordinates op->n.
 static int width(const ThreadOp *op, char letter)
@@ -53,7 +56,8 @@ static bool result_needed(const Needs *n, const ThreadOp *op)
 {
     const char *sig = thread_op[op->op].sig;
     for (int i = 0, at = 0; sig[i] && sig[i] != '*' && at < op->nopnd; at += width(op, sig[i++]))
-        if (writes(sig[i]) && op->opnd[at].kind == OPD_REG && n->needed[op->opnd[at].reg]) return true;
+        if (writes(sig[i]) && op->opnd[at].kind == OPD_REG && n->needed[op->opnd[at].reg])
+            return true;
     return false;
 }
 
@@ -118,7 +122,8 @@ static void taint(Needs *n, const ThreadOp *op)
     bool any = op->op == OP_LDS || op->op == OP_LDMATRIX || op->op == OP_ATOMS || op->op == OP_CASS;
     for (int i = 0; i < op->nopnd && !any; i++)
         any = op->opnd[i].kind == OPD_REG && n->loaded[op->opnd[i].reg];
-    for (int i = 0, at = 0; any && sig[i] && sig[i] != '*' && at < op->nopnd; at += width(op, sig[i++]))
+    for (int i = 0, at = 0; any && sig[i] && sig[i] != '*' && at < op->nopnd;
+         at += width(op, sig[i++]))
         if (writes(sig[i]) && op->opnd[at].kind == OPD_REG) set(n, n->loaded, op->opnd[at].reg);
 }
 
@@ -128,7 +133,8 @@ static void visit(Needs *n, const ThreadBlock *b)
         const ThreadOp *op = b->at[i];
         bool region = op->op == OP_IF || op->op == OP_FOR;
         bool inside = region && (block_needed(n, &op->body) || block_needed(n, &op->other));
-        if (region && op->op == OP_IF && !inside) inside = block_pins(n, &op->body) || block_pins(n, &op->other);
+        if (region && op->op == OP_IF && !inside)
+            inside = block_pins(n, &op->body) || block_pins(n, &op->other);
         if (region && inside)
             for (int k = 0; k < op->nopnd; k++) need(n, &op->opnd[k]);
         if (op->op == OP_FOR && n->needed[op->opnd[0].reg])
@@ -146,7 +152,11 @@ static void visit(Needs *n, const ThreadBlock *b)
 
 u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names, bool bindings)
 {
-    Needs n = {.fn = fn, .bindings = bindings, .names = names, .pool = expr_pool_names(m->exprs), .changed = true};
+    Needs n = {.fn = fn,
+               .bindings = bindings,
+               .names = names,
+               .pool = expr_pool_names(m->exprs),
+               .changed = true};
     n.needed = ARENA_ARRAY(a, u8, fn->regs.n + 1);
     n.loaded = ARENA_ARRAY(a, u8, fn->regs.n + 1);
     while (n.changed) {
@@ -156,12 +166,13 @@ u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names,
     return n.needed;
 }
 
-// ---- what a loop reads and writes ----------------------------------------------------------------
+// ---- what a loop reads and writes
+// ----------------------------------------------------------------
 
 typedef struct {
     Needs n;
-    u8 *sure, *carried, *written;  // per register; sure: written in this round on every path so far
-    u32 *bits;                     // of a register that is read: those that count
+    u8 *sure, *carried, *written; // per register; sure: written in this round on every path so far
+    u32 *bits;                    // of a register that is read: those that count
 } Carry;
 
 static void read_reg(Carry *c, const Operand *o, u32 bits)
@@ -178,7 +189,8 @@ static void read_all(Carry *c, const ThreadOp *op)
     u32 bits = masks ? (u32)op->opnd[2].base : ~(u32)0;
     read_reg(c, &op->guard, ~(u32)0);
     if (sig[0] == '*' || op->op == OP_IF)
-        for (int k = op->op == OP_FOR ? 1 : 0; k < op->nopnd; k++) read_reg(c, &op->opnd[k], ~(u32)0);
+        for (int k = op->op == OP_FOR ? 1 : 0; k < op->nopnd; k++)
+            read_reg(c, &op->opnd[k], ~(u32)0);
     for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd; at += width(op, sig[k++]))
         if (!writes(sig[k]) || sig[k] == 'R')
             for (int j = at; j < at + width(op, sig[k]) && j < op->nopnd; j++)
@@ -200,11 +212,13 @@ static void carry_block(Carry *c, const ThreadBlock *b, bool always)
         const ThreadOp *op = b->at[i];
         const char *sig = thread_op[op->op].sig;
         bool here = always && op->guard.kind == OPD_NONE;
-        if (exec_matters(op) || result_needed(&c->n, op) || op->body.n || op->other.n) read_all(c, op);
+        if (exec_matters(op) || result_needed(&c->n, op) || op->body.n || op->other.n)
+            read_all(c, op);
         carry_block(c, &op->body, here && (op->op == OP_UNROLL || op->op == OP_ROLE));
         carry_block(c, &op->other, false);
         if (op->op == OP_FOR) write_reg(c, &op->opnd[0], here);
-        for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd; at += width(op, sig[k++]))
+        for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd;
+             at += width(op, sig[k++]))
             if (writes(sig[k])) write_reg(c, &op->opnd[at], here);
     }
 }
@@ -212,8 +226,11 @@ static void carry_block(Carry *c, const ThreadBlock *b, bool always)
 static Carry carry(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadOp *loop)
 {
     int n = fn->regs.n + 1;
-    Carry c = {{.fn = fn, .needed = (u8 *)(uintptr_t)needed}, ARENA_ARRAY(a, u8, n),
-               ARENA_ARRAY(a, u8, n), ARENA_ARRAY(a, u8, n), ARENA_ARRAY(a, u32, n)};
+    Carry c = {{.fn = fn, .needed = (u8 *)(uintptr_t)needed},
+               ARENA_ARRAY(a, u8, n),
+               ARENA_ARRAY(a, u8, n),
+               ARENA_ARRAY(a, u8, n),
+               ARENA_ARRAY(a, u32, n)};
     if (loop->op == OP_FOR) c.sure[loop->opnd[0].reg] = 1; // the counter starts anew
     carry_block(&c, &loop->body, true);
     return c;

@@ -1,18 +1,19 @@
 // order.c - happens-before on one case: the warps run once, with clocks.
 //
-// Every warp is one line of events, so as long as each arrival counts for one phase on all schedules
-// and each wait means one phase, the order that barriers make is the same on all schedules, and one
-// schedule shows it. Whether that holds is checked on the way (O10, O11: whoever arrives knows that
-// the phase before is over; whoever completes a phase comes after all waits for the one before; a
-// wait knows all phases before its own). Then two accesses race on some schedule exactly when no
-// chain of events orders them here, and if this schedule comes to its end, all do.
+// Every warp is one line of events, so as long as each arrival counts for one phase on all
+// schedules and each wait means one phase, the order that barriers make is the same on all
+// schedules, and one schedule shows it. Whether that holds is checked on the way (O10, O11: whoever
+// arrives knows that the phase before is over; whoever completes a phase comes after all waits for
+// the one before; a wait knows all phases before its own). Then two accesses race on some schedule
+// exactly when no chain of events orders them here, and if this schedule comes to its end, all do.
 //
 // Clocks count events of warps, phases of mbarriers and rounds of named barriers. There are two of
 // each: what is known with all data, and what an arrival at another block without .release tells,
 // which is that products were waited for and phases seen (O5, O10).
 //
-// Bulk loads land at once on this schedule: whoever touches the bytes must know of the phase anyway.
-// The memory is remembered by sets of bytes: the accesses since the last write that covers them.
+// Bulk loads land at once on this schedule: whoever touches the bytes must know of the phase
+// anyway. The memory is remembered by sets of bytes: the accesses since the last write that covers
+// them.
 #include "order.h"
 
 #include <string.h>
@@ -22,11 +23,13 @@ enum { FAULTS_MAX = 12, BARRIERS_EACH = NAMED_BARRIERS };
 // An access that a later one must come after: of an agent, or a bulk load.
 typedef struct {
     int agent, access, load;
-    i32 phase;           // of the load's mbarrier
+    i32 phase; // of the load's mbarrier
 } Record;
 
 typedef VEC(Record) Records;
-typedef struct { i32 event, generation; } LastWait; // event -1: none
+typedef struct {
+    i32 event, generation;
+} LastWait; // event -1: none
 
 typedef struct {
     Model *m;
@@ -43,10 +46,10 @@ typedef struct {
     LastWait *last;      // per mbarrier and agent
     i32 *next_access;    // per agent
     i32 *next_head;
-    Records *records;    // per set of bytes
+    Records *records; // per set of bytes
     int nsets;
-    u64 *written;        // bit per byte of shared memory
-    u8 *whole;           // per set: all of it has been written
+    u64 *written; // bit per byte of shared memory
+    u8 *whole;    // per set: all of it has been written
     u64 written_hash;
     OrderFault unwritten; // the first read of what nobody has written until then
 } Order;
@@ -102,8 +105,15 @@ static void fault(Order *o, OrderFault f)
 static void fault_at(Order *o, const char *rule, const char *text, int agent, int bar,
                      const ThreadOp *op)
 {
-    fault(o, (OrderFault){.rule = rule, .text = text, .who = agent, .x = -1, .other = -1, .y = -1,
-                          .load = -1, .bar = bar, .op = op});
+    fault(o, (OrderFault){.rule = rule,
+                          .text = text,
+                          .who = agent,
+                          .x = -1,
+                          .other = -1,
+                          .y = -1,
+                          .load = -1,
+                          .bar = bar,
+                          .op = op});
 }
 
 static i32 position(const Order *o, int agent) { return (i32)o->w[o->l.pos + agent]; }
@@ -136,12 +146,16 @@ static void race(Order *o, int agent, int access, const Record *r, const char *r
 {
     const Model *m = o->m;
     bool load = r->load >= 0;
-    fault(o, (OrderFault){
-                 .rule = rule, .who = agent, .x = access, .other = r->agent,
-                 .y = load ? -1 : r->access, .load = r->load, .bar = -1,
-                 .op = m->agents.at[agent].access.at[access].op,
-                 .op2 = load ? m->loads.at[r->load].op
-                             : m->agents.at[r->agent].access.at[r->access].op});
+    fault(o, (OrderFault){.rule = rule,
+                          .who = agent,
+                          .x = access,
+                          .other = r->agent,
+                          .y = load ? -1 : r->access,
+                          .load = r->load,
+                          .bar = -1,
+                          .op = m->agents.at[agent].access.at[access].op,
+                          .op2 = load ? m->loads.at[r->load].op
+                                      : m->agents.at[r->agent].access.at[r->access].op});
 }
 
 // A newer access of the same kind says all that the older one does.
@@ -149,7 +163,8 @@ static bool outdone(const Order *o, const Record *old, const Record *now)
 {
     if (old->agent != now->agent || (old->load >= 0) != (now->load >= 0)) return false;
     if (now->load >= 0)
-        return o->m->loads.at[old->load].bar == o->m->loads.at[now->load].bar && old->phase <= now->phase;
+        return o->m->loads.at[old->load].bar == o->m->loads.at[now->load].bar &&
+               old->phase <= now->phase;
     const Access *x = &o->m->agents.at[old->agent].access.at[old->access];
     const Access *y = &o->m->agents.at[now->agent].access.at[now->access];
     return x->kind == y->kind && x->held <= y->held && x->until <= y->until;
@@ -163,7 +178,8 @@ static void remember(Order *o, int set, bool is_write, Record now)
         int kept = 0;
         for (int k = 0; k < o->records[near->at[i].set].n; k++) {
             Record *r = &o->records[near->at[i].set].at[k];
-            bool gone = is_write ? near->at[i].within : near->at[i].set == set && outdone(o, r, &now);
+            bool gone =
+                is_write ? near->at[i].within : near->at[i].set == set && outdone(o, r, &now);
             if (!gone) o->records[near->at[i].set].at[kept++] = *r;
         }
         o->records[near->at[i].set].n = kept;
@@ -220,9 +236,15 @@ static void touch(Order *o, int agent, int access, int load, i32 phase)
     bool reads = x->kind == ACCESS_READ || x->kind == ACCESS_WGMMA || x->kind == ACCESS_STORE ||
                  x->kind == ACCESS_ATOMIC;
     if (reads && clean && !all_written(o, set) && !o->unwritten.rule)
-        o->unwritten = ((OrderFault){.rule = "uninitialised read", .text = "reads what nobody has written",
-                              .who = agent, .x = access, .other = -1, .y = -1, .load = -1,
-                              .bar = -1, .op = x->op});
+        o->unwritten = ((OrderFault){.rule = "uninitialised read",
+                                     .text = "reads what nobody has written",
+                                     .who = agent,
+                                     .x = access,
+                                     .other = -1,
+                                     .y = -1,
+                                     .load = -1,
+                                     .bar = -1,
+                                     .op = x->op});
     if (model_is_write(x->kind)) mark_written(o, set);
     remember(o, set, model_is_write(x->kind) && clean,
              (Record){agent, load >= 0 ? -1 : access, load, phase});
@@ -257,19 +279,29 @@ static void completed(Order *o, int bar, i32 phase, int agent, const ThreadOp *o
         const LastWait *w = &o->last[bar * o->n + i];
         if (w->event < 0 || w->generation != phase - 1) continue;
         if (known_event(o, done, i, false) <= w->event)
-            fault(o, (OrderFault){
-                         .rule = "O10", .who = i, .x = -1, .other = agent, .y = -1, .load = -1,
-                         .bar = bar, .op = o->m->agents.at[i].events.at[w->event].op, .op2 = op,
-                         .text = "the wait may come too late: the next phase can be complete by then, "
-                                 "since nobody who arrives has waited for this warp"});
+            fault(o,
+                  (OrderFault){
+                      .rule = "O10",
+                      .who = i,
+                      .x = -1,
+                      .other = agent,
+                      .y = -1,
+                      .load = -1,
+                      .bar = bar,
+                      .op = o->m->agents.at[i].events.at[w->event].op,
+                      .op2 = op,
+                      .text = "the wait may come too late: the next phase can be complete by then, "
+                              "since nobody who arrives has waited for this warp"});
     }
 }
 
 static void check_phase(Order *o, int agent, int bar, i32 phase, const ThreadOp *op)
 {
     if (known_phase(o, clock_of(o, agent), bar, false) < phase)
-        fault_at(o, "O10", "counts for this phase or for the one before: nothing has told the warp "
-                           "that the phase before is over", agent, bar, op);
+        fault_at(o, "O10",
+                 "counts for this phase or for the one before: nothing has told the warp "
+                 "that the phase before is over",
+                 agent, bar, op);
 }
 
 static void step_fault(Order *o, const StepFault *f, int agent, const ThreadOp *op)
@@ -326,8 +358,10 @@ static void wait_passed(Order *o, int agent, const Event *e, i32 at)
 {
     i32 generation = phase_of(o, e->bar) - 1;
     if (known_phase(o, clock_of(o, agent), e->bar, false) < generation)
-        fault_at(o, "O10", "the wait may pass too early: the parity fits a generation before, and "
-                           "nothing has told the warp that it is over", agent, e->bar, e->op);
+        fault_at(o, "O10",
+                 "the wait may pass too early: the parity fits a generation before, and "
+                 "nothing has told the warp that it is over",
+                 agent, e->bar, e->op);
     join(o, clock_of(o, agent), done_of(o, e->bar), true);
     see_phase(o, agent, e->bar, generation + 1);
     o->last[e->bar * o->n + agent] = (LastWait){at, generation};
@@ -392,7 +426,8 @@ static void stuck(Order *o)
         o->out->deadlock = true;
         fault_at(o, registers ? "O12" : "deadlock",
                  registers ? "the registers that it asks for are never given back"
-                           : "waits for ever on every schedule", i, e->kind <= EV_WAIT ? e->bar : -1, e->op);
+                           : "waits for ever on every schedule",
+                 i, e->kind <= EV_WAIT ? e->bar : -1, e->op);
     }
 }
 
@@ -420,8 +455,14 @@ static void ends(Order *o)
             if (r->load < 0) continue;
             int bar = m->loads.at[r->load].bar;
             if (known_in_block(o, m->bars.at[bar].cta, o->n + bar) <= r->phase)
-                fault(o, (OrderFault){.rule = "O3", .who = r->agent, .x = -1, .other = -1, .y = -1,
-                                      .load = r->load, .bar = -1, .op = m->loads.at[r->load].op,
+                fault(o, (OrderFault){.rule = "O3",
+                                      .who = r->agent,
+                                      .x = -1,
+                                      .other = -1,
+                                      .y = -1,
+                                      .load = r->load,
+                                      .bar = -1,
+                                      .op = m->loads.at[r->load].op,
                                       .text = "the block may end while the load is on the way: "
                                               "nobody waits for it"});
         }
@@ -435,16 +476,24 @@ static void own_faults(Order *o)
         const Agent *a = &m->agents.at[i];
         for (int k = 0; k < a->faults.n; k++) {
             const SelfFault *f = &a->faults.at[k];
-            fault(o, (OrderFault){.rule = f->rule, .text = f->text, .who = i, .x = f->x,
-                                  .other = f->y >= 0 ? i : -1, .y = f->y, .load = -1, .bar = -1,
-                                  .op = f->op, .op2 = f->y >= 0 ? a->access.at[f->y].op : NULL});
+            fault(o, (OrderFault){.rule = f->rule,
+                                  .text = f->text,
+                                  .who = i,
+                                  .x = f->x,
+                                  .other = f->y >= 0 ? i : -1,
+                                  .y = f->y,
+                                  .load = -1,
+                                  .bar = -1,
+                                  .op = f->op,
+                                  .op2 = f->y >= 0 ? a->access.at[f->y].op : NULL});
         }
         for (int k = 0; k < a->access.n; k++) {
             const Access *x = &a->access.at[k];
             if (x->kind != ACCESS_USE || x->op->op != OP_TMA_LOAD) continue;
             for (int j = 0; j < k; j++) {
                 const Access *y = &a->access.at[j];
-                if (y->kind == ACCESS_INIT && y->until > x->at && bytes_meet(m->bytes, x->set, y->set))
+                if (y->kind == ACCESS_INIT && y->until > x->at &&
+                    bytes_meet(m->bytes, x->set, y->set))
                     race(o, i, k, &(Record){i, j, -1, 0}, "O8");
             }
         }
@@ -460,7 +509,10 @@ static u64 mix(u64 h, u64 v)
 }
 
 enum { PATH_MAX = 8 };
-typedef struct { int n; const Head *at[PATH_MAX]; } Path; // outermost first
+typedef struct {
+    int n;
+    const Head *at[PATH_MAX];
+} Path; // outermost first
 
 static Path path_of(const Order *o, int agent, int head)
 {
@@ -526,7 +578,11 @@ static u64 agent_state(Order *o, int agent, const Path *p)
 }
 
 // What is asked of a record by everybody who may meet it: does the clock cover it?
-typedef struct { u64 what; int word[2]; i32 least[2]; } Question;
+typedef struct {
+    u64 what;
+    int word[2];
+    i32 least[2];
+} Question;
 
 static Question question(Order *o, int set, const Record *r)
 {
@@ -569,7 +625,8 @@ static void ask(Order *o, Questions *q)
             const LastWait *w = &o->last[b * o->n + i];
             if (w->event < 0 || w->generation != phase_of(o, b) - 1) continue;
             u64 what = mix(mix(17, (u64)b), (u64)i);
-            add_question(o, q, (Question){what, {o->async + i, o->async + i}, {w->event, w->event}});
+            add_question(o, q,
+                         (Question){what, {o->async + i, o->async + i}, {w->event, w->event}});
         }
 }
 
@@ -647,7 +704,15 @@ static bool go_on(Order *o, bool states)
     }
     if (first < 0) return false;
     const Head *h = least.at[least.n - 1], *outer = least.n > 1 ? least.at[least.n - 2] : NULL;
-    OrderStop stop = {h->follows ? -1 : h->decision, h->k, h->n, outer ? outer->decision : -1, outer ? outer->k : 0, outer ? outer->n : -1, least.n, h->op, 0};
+    OrderStop stop = {h->follows ? -1 : h->decision,
+                      h->k,
+                      h->n,
+                      outer ? outer->decision : -1,
+                      outer ? outer->k : 0,
+                      outer ? outer->n : -1,
+                      least.n,
+                      h->op,
+                      0};
     if (states) stop.state = state(o, &least);
     vec_push(o->m->arena, &o->out->stops, stop);
     for (int i = 0; i < o->n; i++) {
@@ -664,8 +729,13 @@ static bool go_on(Order *o, bool states)
 void order_run(Model *m, bool states, OrderRun *out)
 {
     Arena *a = m->arena;
-    Order o = {.m = m, .out = out, .l = state_layout(m), .n = m->agents.n, .nb = m->bars.n,
-               .nn = m->ctas * BARRIERS_EACH, .nsets = m->bytes->sets.n};
+    Order o = {.m = m,
+               .out = out,
+               .l = state_layout(m),
+               .n = m->agents.n,
+               .nb = m->bars.n,
+               .nn = m->ctas * BARRIERS_EACH,
+               .nsets = m->bytes->sets.n};
     o.async = o.n + o.nb + o.nn;
     o.length = o.async + o.n + o.nb;
     o.w = ARENA_ARRAY(a, u32, o.l.words);

@@ -1,10 +1,10 @@
-// replay.c - loops over the pieces of a tile, counted or unrolled. A warp without the TMA unit copies a tile by hundreds
-// of rounds of ordinary stores, and does so for each slot again and again: what such a loop touches
-// depends on the registers that it reads, so it is executed once for each of their values, and its
-// accesses are kept for the kernel.
+// replay.c - loops over the pieces of a tile, counted or unrolled. A warp without the TMA unit
+// copies a tile by hundreds of rounds of ordinary stores, and does so for each slot again and
+// again: what such a loop touches depends on the registers that it reads, so it is executed once
+// for each of their values, and its accesses are kept for the kernel.
 //
-// Only loops without events and conditions that data decides are kept. Reads that have not bound (O6)
-// stay so: the registers that hold what they fetched are noted.
+// Only loops without events and conditions that data decides are kept. Reads that have not bound
+// (O6) stay so: the registers that hold what they fetched are noted.
 #include "exec.h"
 
 #include <string.h>
@@ -12,14 +12,28 @@
 typedef struct Replays Replays;
 struct Replays {
     Arena *arena;
-    Map *by_key;         // Kept
-    Map *loops;          // of each loop: Shape
+    Map *by_key; // Kept
+    Map *loops;  // of each loop: Shape
 };
 
-typedef struct { bool simple; RegVec reads, writes; const u32 *bits; } Shape;
-typedef struct { int reg; u8 uniform; Term term[LANES]; } Result;
-typedef struct { int element, access; } Holder;   // access: counted from the loop's first
-typedef struct { VEC(Access) access; VEC(Result) results; VEC(Holder) holders; } Kept;
+typedef struct {
+    bool simple;
+    RegVec reads, writes;
+    const u32 *bits;
+} Shape;
+typedef struct {
+    int reg;
+    u8 uniform;
+    Term term[LANES];
+} Result;
+typedef struct {
+    int element, access;
+} Holder; // access: counted from the loop's first
+typedef struct {
+    VEC(Access) access;
+    VEC(Result) results;
+    VEC(Holder) holders;
+} Kept;
 
 Replays *replays_new(Arena *a)
 {
@@ -34,8 +48,8 @@ static bool is_simple(const ThreadBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
         const ThreadOp *op = b->at[i];
-        bool store = op->op == OP_STS || op->op == OP_STMATRIX || op->op == OP_LDG || op->op == OP_LDS ||
-                     op->op == OP_LDMATRIX || op->op == OP_STG;
+        bool store = op->op == OP_STS || op->op == OP_STMATRIX || op->op == OP_LDG ||
+                     op->op == OP_LDS || op->op == OP_LDMATRIX || op->op == OP_STG;
         bool region = op->op == OP_FOR || op->op == OP_UNROLL || op->op == OP_IF;
         if (thread_op[op->op].effect != EFF_PURE && !store && !region) return false;
         if (!is_simple(&op->body) || !is_simple(&op->other)) return false;
@@ -52,7 +66,8 @@ static Shape *shape_of(Exec *x, const ThreadOp *loop)
     s->simple = is_simple(&loop->body);
     if (s->simple) s->bits = exec_flow(r->arena, x->m->fn, x->needed, loop, &s->reads, &s->writes);
     for (int i = 0; i < s->reads.n; i++) s->simple &= x->m->fn->regs.at[s->reads.at[i]].count == 1;
-    for (int i = 0; i < s->writes.n; i++) s->simple &= x->m->fn->regs.at[s->writes.at[i]].count == 1;
+    for (int i = 0; i < s->writes.n; i++)
+        s->simple &= x->m->fn->regs.at[s->writes.at[i]].count == 1;
     map_put(r->loops, loop, s);
     return s;
 }
@@ -118,7 +133,8 @@ static void keep_holders(Exec *x, Kept *k, int first)
         if (!(x->tokens >> t & 1) || x->token[t].access < first) continue;
         for (int e = 0; e < elements; e++)
             if (x->taint[e] >> t & 1)
-                vec_push(x->m->replays->arena, &k->holders, ((Holder){e, x->token[t].access - first}));
+                vec_push(x->m->replays->arena, &k->holders,
+                         ((Holder){e, x->token[t].access - first}));
     }
 }
 
