@@ -30,6 +30,14 @@ LDFLAGS += -fsanitize=address,undefined
 endif
 
 SOURCES := $(sort $(wildcard src/*/*.c rt/*.c ops/*.c) $(filter-out src/main.c,$(wildcard src/*.c)))
+# The command has more than the library: `baton check`, whose questions about integer sets libisl
+# answers. It is linked statically where its archive is installed; elsewhere they stay open.
+ISL     := $(shell printf '\043include <isl/set.h>\n' | $(CC) -E -xc - >/dev/null 2>&1 && \
+             for a in libisl.a libgmp.a; do f=$$($(CC) -print-file-name=$$a); test -e "$$f" && echo "$$f"; done)
+ISL     := $(if $(word 2,$(ISL)),$(ISL))
+SETS    := $(if $(ISL),$(filter-out src/sets/without.c,$(sort $(wildcard src/sets/*.c))),src/sets/without.c)
+COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS)
+SOURCES := $(filter-out src/sets/% src/cli/build.c src/cli/check.c,$(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(B)/%.o)
 UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
 # Counts basic blocks, so it has a build of its own and no place in the one under sanitizers.
@@ -51,9 +59,9 @@ endif
 
 all: $(B)/baton $(B)/libbaton.a $(B)/libbaton.so
 
-$(B)/baton: $(B)/src/main.o $(B)/libbaton.a
+$(B)/baton: $(COMMAND:%.c=$(B)/%.o) $(B)/libbaton.a
 	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(ISL) $(LDLIBS)
 
 $(B)/libbaton.a: $(OBJECTS)
 	@echo "  ar    $@"
@@ -101,6 +109,12 @@ $(B)/count/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -w -fsanitize-coverage=trace-pc -MMD -MP -c -o $@ $<
 
+# Asks the questions of `baton check` about integer sets without the command around them.
+$(B)/tests/sets_tool: tests/unit/sets_tool.c $(SETS:%.c=$(B)/%.o) $(B)/libbaton.a Makefile
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SETS:%.c=$(B)/%.o) $(B)/libbaton.a $(ISL) $(LDLIBS)
+
 # The sanitizer build runs all but the slowest of the same tests; `make asan` runs them all.
 test:
 	$(MAKE) --no-print-directory -j$(JOBS) test-programs
@@ -144,4 +158,4 @@ install: all
 clean:
 	rm -rf $(B)
 
--include $(OBJECTS:.o=.d) $(B)/src/main.d $(TESTS:=.d) $(COUNTED:%.c=$(B)/count/%.d)
+-include $(OBJECTS:.o=.d) $(COMMAND:%.c=$(B)/%.d) $(TESTS:=.d) $(COUNTED:%.c=$(B)/count/%.d)

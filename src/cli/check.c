@@ -1,5 +1,6 @@
 // check.c - `baton check`: compiles, or reads a kernel in the thread IR, and runs all parts of the
 // static check on it. Here is the table of the parts that exist.
+#include "../sets/sets.h"
 #include "../verify/quick.h"
 #include "command.h"
 #include "proof.h"
@@ -20,6 +21,8 @@ static const CliOption options[] = {
 // The parts beside the quick ones. Each is there once its file is.
 static const CheckPart slow_parts[] = {
     {"handoff", check_order, false},
+    {"bounds", check_bounds, false},
+    {"output", check_output, false},
 };
 
 typedef struct {

@@ -26,12 +26,26 @@ static PlanTensorMap read_map(const char *text, const char *name)
     return map;
 }
 
+// The blocks of the launch, as emu_tool reads them; one where nothing is said.
+static void read_grid(ExprPool *e, const char *text, const Expr **grid)
+{
+    const char *s = strstr(text, "# grid:");
+    if (s) s += strlen("# grid:");
+    for (int k = 0; k < 3; k++) {
+        char *end = NULL;
+        long n = s ? strtol(s, &end, 10) : 0;
+        grid[k] = expr_const(e, s && end > s && n > 0 ? n : 1);
+        s = end;
+    }
+}
+
 // One step that launches the kernel.
 static PlanStep *make_step(Arena *a, ExprPool *e, const ThreadFn *fn, const char *text)
 {
     PlanStep *s = ARENA_NEW(a, PlanStep);
     s->kind = STEP_KERNEL;
     s->kernel = fn->name;
+    read_grid(e, text, s->grid);
     for (int i = 0; i < fn->params.n; i++) {
         PlanArg arg = {.kind = ARG_TENSOR};
         if (fn->params.at[i].kind == PARAM_TMAP) {

@@ -1,0 +1,210 @@
+// orders.c - which tile a block works on, when the formula divides by sizes. Linear inequalities say
+// little about such quotients, so three orders are known by their form. Each is a bijection, which
+// is proved here once, and replaces what it was computed from by its result: an unknown within
+// bounds. What does not have the form stays as it is.
+//
+//   rounds   block b of G takes the tasks b, b + G, b + 2G, ... below T: the tasks 0 <= t < T, each
+//            once. For 0 <= b < G a round r has b + G*r < T exactly when r < (T - b + G - 1) / G, and
+//            t gives b = t % G, r = t / G back.
+//   rows     tile (t / N, t % N) of M x N, with T = M*N.
+//   bands    bands of C rows of tiles, a band column by column: q = t / (C*N), x = t % (C*N),
+//            g = min(C, M - C*q), tile (C*q + x % g, x / g), with T = M*N. From t < M*N: q < M/C
+//            rounded up, so g >= 1. A band has g*N tasks (the last one because x <= M*N - C*N*q - 1
+//            = g*N - 1), so x / g < N, and x % g < g keeps the row below M. (row, column) gives q,
+//            then g, x = g*column + row - C*q and t back; M*N tasks onto M*N tiles, so all of them.
+#include "space.h"
+
+// ---- accesses -----------------------------------------------------------------------------------
+
+void access_conds(Space *s, const Access *a, ExprList *out)
+{
+    for (int i = 0; i < a->path.n; i++) vec_push(s->arena, out, a->path.at[i]);
+    for (int i = 0; i < a->inst.n; i++)
+        for (int k = 0; k < a->inst.at[i]->facts.n; k++)
+            vec_push(s->arena, out, a->inst.at[i]->facts.at[k]);
+}
+
+void access_put(Space *s, Access *a, const Expr *what, const Expr *by)
+{
+    ExprList path = {0};
+    for (int k = 0; k < a->rank; k++) a->at[k] = space_put(s, a->at[k], what, by);
+    for (int i = 0; i < a->path.n; i++)
+        vec_push(s->arena, &path, space_put(s, a->path.at[i], what, by));
+    a->path = path;
+}
+
+bool access_uses(const Access *a, const Expr *var)
+{
+    for (int k = 0; k < a->rank; k++)
+        if (expr_uses(a->at[k], var->name)) return true;
+    for (int i = 0; i < a->path.n; i++)
+        if (expr_uses(a->path.at[i], var->name)) return true;
+    return false;
+}
+
+void access_drop(Access *a, const Unknown *u)
+{
+    int n = 0;
+    for (int i = 0; i < a->inst.n; i++)
+        if (a->inst.at[i] != u) a->inst.at[n++] = a->inst.at[i];
+    a->inst.n = n;
+}
+
+// What came from a task or tile stands where the block stood: first.
+static void take_over(Space *s, Access *a, Unknown *u)
+{
+    UnknownList next = {0};
+    vec_push(s->arena, &next, u);
+    for (int i = 0; i < a->inst.n; i++) vec_push(s->arena, &next, a->inst.at[i]);
+    a->inst = next;
+}
+
+static Unknown *below(Space *s, const char *shown, const Expr *n)
+{
+    i64 lo, hi;
+    expr_range(s->pool, n, &lo, &hi);
+    Unknown *u = space_fresh(s, UNKNOWN_BLOCK, shown, 0, MAX(MIN(hi, (i64)1 << 40) - 1, 0));
+    space_fact(s, u, expr_bin(s->pool, EX_LT, u->var, n));
+    return u;
+}
+
+// ---- rounds -------------------------------------------------------------------------------------
+
+// The number of tasks when `round` runs over every G-th of them, or NULL.
+static const Expr *task_count(Space *s, const Unknown *round, const Expr *block, const Expr *grid)
+{
+    ExprPool *p = s->pool;
+    i64 lo;
+    if (round->kind != UNKNOWN_ROUND || !expr_is_const(round->lo, &lo) || lo || round->step != 1 ||
+        round->hi->op != EX_DIV || round->hi->b != grid)
+        return NULL;
+    const Expr *t = expr_add(p, expr_sub(p, round->hi->a, grid),
+                             expr_add(p, block, expr_const(p, 1)));
+    i64 least, most;
+    expr_range(p, t, &least, &most);
+    return expr_uses(t, block->name) || least < 0 ? NULL : t;
+}
+
+// The task unknown, put in the place of block x and one of its rounds; NULL: no such order.
+static Unknown *rewrite_rounds(Space *s, Access *a)
+{
+    ExprPool *p = s->pool;
+    const Expr *block = map_get(s->globals, intern(s->names, "ctaid.x")), *grid = s->grid[0];
+    if (!grid || block->op != EX_VAR || !access_uses(a, block)) return NULL;
+    for (int i = 0; i < a->inst.n; i++) {
+        Unknown *round = a->inst.at[i];
+        const Expr *tasks = task_count(s, round, block, grid);
+        if (!tasks) continue;
+        Access next = *a;
+        Unknown *task = below(s, "task", tasks);
+        access_put(s, &next, block, expr_sub(p, task->var, expr_mul(p, grid, round->var)));
+        if (access_uses(&next, round->var) || access_uses(&next, block)) continue;
+        access_drop(&next, round);
+        access_drop(&next, space_find(s, block));
+        take_over(s, &next, task);
+        *a = next;
+        return task;
+    }
+    return NULL;
+}
+
+// ---- tiles --------------------------------------------------------------------------------------
+
+// The first quotient or remainder of exactly this dividend.
+static const Expr *divided(const Expr *e, const Expr *dividend)
+{
+    if (e->op == EX_CONST || e->op == EX_VAR) return NULL;
+    if ((e->op == EX_DIV || e->op == EX_MOD) && e->a == dividend) return e;
+    const Expr *in = divided(e->a, dividend);
+    if (!in) in = divided(e->b, dividend);
+    return in || !e->c ? in : divided(e->c, dividend);
+}
+
+static const Expr *divided_in(const Access *a, const Expr *dividend)
+{
+    for (int k = 0; k < a->rank; k++) {
+        const Expr *in = divided(a->at[k], dividend);
+        if (in) return in;
+    }
+    return NULL;
+}
+
+// x / y when that has no remainder: y is a factor of the product x. NULL: it is not seen.
+static const Expr *without_factor(Space *s, const Expr *x, const Expr *y)
+{
+    if (x == y) return expr_const(s->pool, 1);
+    if (x->op != EX_MUL) return NULL;
+    const Expr *a = without_factor(s, x->a, y);
+    if (a) return expr_mul(s->pool, a, x->b);
+    a = without_factor(s, x->b, y);
+    return a ? expr_mul(s->pool, x->a, a) : NULL;
+}
+
+static bool bands(Space *s, Access *a, Unknown *task, const Expr *width, const Expr *tasks)
+{
+    ExprPool *p = s->pool;
+    const Expr *q = expr_bin(p, EX_DIV, task->var, width);
+    const Expr *x = expr_bin(p, EX_MOD, task->var, width), *in = divided_in(a, x);
+    i64 most;
+    if (!in || in->b->op != EX_MIN) return false;
+    bool first = in->b->a->op == EX_CONST;
+    const Expr *rest = first ? in->b->b : in->b->a;
+    if (!expr_is_const(first ? in->b->a : in->b->b, &most) || most < 1) return false;
+    const Expr *rows = expr_add(p, rest, expr_mul(p, q, expr_const(p, most)));
+    const Expr *columns = expr_bin(p, EX_DIV, width, expr_const(p, most));
+    if (expr_mul(p, columns, expr_const(p, most)) != width || expr_mul(p, rows, columns) != tasks ||
+        expr_uses(rows, task->var->name))
+        return false;
+    Unknown *row = below(s, "row of tiles", rows), *column = below(s, "column of tiles", columns);
+    const Expr *from = expr_mul(p, q, expr_const(p, most));
+    access_put(s, a, expr_bin(p, EX_MOD, x, in->b), expr_sub(p, row->var, from));
+    access_put(s, a, expr_bin(p, EX_DIV, x, in->b), column->var);
+    take_over(s, a, column);
+    take_over(s, a, row);
+    return true;
+}
+
+static bool rows(Space *s, Access *a, Unknown *task, const Expr *width, const Expr *tasks)
+{
+    ExprPool *p = s->pool;
+    const Expr *n = without_factor(s, tasks, width);
+    i64 least, most;
+    expr_range(p, width, &least, &most);
+    if (!n || least < 0) return false;
+    Unknown *row = below(s, "row of tiles", n), *column = below(s, "column of tiles", width);
+    access_put(s, a, expr_bin(p, EX_DIV, task->var, width), row->var);
+    access_put(s, a, expr_bin(p, EX_MOD, task->var, width), column->var);
+    take_over(s, a, column);
+    take_over(s, a, row);
+    return true;
+}
+
+// Tiles of a task; the number itself must be gone afterwards.
+static bool rewrite_tiles(Space *s, Access *a, Unknown *task)
+{
+    const Expr *tasks = NULL, *in = divided_in(a, task->var);
+    for (int i = 0; i < task->facts.n; i++)
+        if (task->facts.at[i]->op == EX_LT && task->facts.at[i]->a == task->var)
+            tasks = task->facts.at[i]->b;
+    if (!in || !tasks) return false;
+    Access next = *a;
+    next.inst = (UnknownList){0};
+    for (int i = 0; i < a->inst.n; i++) vec_push(s->arena, &next.inst, a->inst.at[i]);
+    if (!bands(s, &next, task, in->b, tasks) && !rows(s, &next, task, in->b, tasks)) return false;
+    if (access_uses(&next, task->var)) return false;
+    access_drop(&next, task);
+    *a = next;
+    return true;
+}
+
+bool order_rewrite(Space *s, Access *a)
+{
+    Unknown *task = rewrite_rounds(s, a);
+    if (task) {
+        rewrite_tiles(s, a, task);
+        return true;
+    }
+    // A grid of one dimension whose block numbers are tasks themselves.
+    const Expr *block = map_get(s->globals, intern(s->names, "ctaid.x"));
+    return s->grid[0] && block->op == EX_VAR && rewrite_tiles(s, a, space_find(s, block));
+}
