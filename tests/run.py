@@ -141,6 +141,12 @@ def cuda_test(build, words, scratch):
         raise Failure(output)
 
 
+def without_sets(build):
+    """Was libisl missing when this was built?"""
+    tool = build / "tests" / "sets_tool"
+    return tool.exists() and "without libisl" in execute([str(tool), "kernels/learn/add.co"])[1]
+
+
 def collect(build, sanitized):
     """Yields (name, function of a scratch path, None or the reason to skip)."""
     tag = "asan " if sanitized else ""
@@ -148,8 +154,11 @@ def collect(build, sanitized):
         yield f"{tag}unit {p.name}", lambda s, p=p: unit_test(p), None
     for suffix in ("co", "thr", "tile", "plan", "ptx"):
         for p in sorted((ROOT / "tests").rglob(f"*.{suffix}")):
-            if suffix == "co" or re.search(r"(//|#)\s*RUN:", p.read_text(errors="replace")):
+            text = p.read_text(errors="replace")
+            if suffix == "co" or re.search(r"(//|#)\s*RUN:", text):
                 skip = "no ptxas" if suffix == "ptx" and not shutil.which("ptxas") else None
+                if "RUN: sets_tool" in text and without_sets(build):
+                    skip = "no libisl"
                 yield (f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: file_test(build, p, s), skip)
     for p in sorted((ROOT / "tests/cli").glob("*.test")):
         skip = "no ptxas" if p.name == "audit.test" and not shutil.which("ptxas") else None
