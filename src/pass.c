@@ -74,6 +74,7 @@ static bool run_layouts(Compilation *c) { return tile_infer_layouts(c->tile); }
 static bool run_fuse(Compilation *c) { return tile_fuse(c->tile); }
 static bool run_early(Compilation *c) { return tile_start_copies_early(c->tile); }
 static bool run_pipeline(Compilation *c) { return tile_pipeline(c->tile); }
+static bool run_handoff(Compilation *c) { return tile_handoff(c->tile); }
 
 // Also fills the steps of the plan, which the back ends and the runtime launch from.
 static bool run_lower(Compilation *c)
@@ -132,7 +133,9 @@ const Pass pass_table[] = {
     {"pipeline", FORM_TILE, run_pipeline, {"fuse", "early"},
      "loops that ask for it become producer and consumers; nothing changes the order of statements "
      "behind it, so the last use of a slot is the last one"},
-    {"lower", FORM_THREAD, run_lower, {"layouts", "pipeline"},
+    {"handoff", FORM_TILE, run_handoff, {"pipeline"},
+     "what protects each slot that is handed back; refuses what is not sound"},
+    {"lower", FORM_THREAD, run_lower, {"layouts", "handoff"},
      "machine operations, barriers, addresses, and the steps of the launch plan; needs layouts"},
     {"rename", FORM_THREAD, run_rename, {"lower"},
      "registers that a loop hands to its next round change names instead of being moved"},

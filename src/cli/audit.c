@@ -100,7 +100,9 @@ static bool assemble(AuditJob *j, const Buf *ptx, Buf *cubin)
 static bool compile(AuditJob *j, Buf *ptx, Buf *cubin)
 {
     Compilation c = {.until = FORM_PTX, .arena = j->arena, .diag = j->diag};
-    bool ok = cli_read_source(&j->source, &c) && pass_compile(&c);
+    bool ok = cli_read_source(&j->source, &c);
+    c.options.assembled = true;
+    ok = ok && pass_compile(&c);
     if (ok) with_lines(j->arena, &c.ptx, ptx);
     buf_free(&c.ptx);
     buf_free(&c.cuda);

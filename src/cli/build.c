@@ -3,6 +3,7 @@
 #include "../emit/ptx.h"
 #include "compile.h"
 #include "explain.h"
+#include "machine.h"
 #include "proof.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ static const CliOption options[] = {
     {"-D", "NAME=VALUE", "define a macro, as #define NAME VALUE before the first line"},
     {"--emit", "FORM", "ast, tile, thread, cuda or ptx (default)"},
     {"-o", "OUT", "write to this file; - is standard output. Default: PTX goes to FILE.ptx\n"
-                  "and CUDA C++ to FILE.cu in the current folder, other forms to standard output"},
+                  "and CUDA C++ to FILE.cu in the current folder, other forms to standard output.\n"
+                  "OUT.cubin: machine code, made by ptxas from PATH and audited"},
     {"--dump", "PASS", "print the program after this pass, or after each with all; without -o\n"
                        "no file is written then"},
     {"--check", NULL, "prove the handoffs of each kernel as `baton check` does, and write nothing\n"
@@ -147,16 +149,26 @@ static bool is_source(const char *out, const char *source)
            a.st_ino == b.st_ino;
 }
 
+// Machine code is what a name that ends in .cubin asks for.
+static bool wants_machine_code(const BuildJob *j)
+{
+    size_t n = j->out ? strlen(j->out) : 0;
+    return j->emit == FORM_PTX && n > 6 && strcmp(j->out + n - 6, ".cubin") == 0;
+}
+
 // With --dump or --explain and without -o nothing is written: they are what was asked for. The
 // inner forms go to standard output, since they are to be read.
-static bool write_output(const BuildJob *j, const Compilation *c)
+static bool write_output(const BuildJob *j, Compilation *c)
 {
     const char *out = j->out;
     if (!out && (j->dump || j->explain)) return true;
     if (!out) out = j->emit >= FORM_PTX ? default_output(c->arena, c->path, j->emit) : "-";
     Buf text = {0};
-    pass_print(c, j->emit, &text);
     const char *why = NULL;
+    if (!wants_machine_code(j))
+        pass_print(c, j->emit, &text);
+    else if (!cli_machine_code(c, &text))
+        return false;
     if (is_source(out, c->path))
         why = "it is the source";
     else if (strcmp(out, "-") != 0)
@@ -212,7 +224,9 @@ static int build(BuildJob *j, Arena *a, Diag *d)
     PassForm until = j->explain && j->emit < FORM_PTX ? FORM_PTX : j->emit;
     Compilation c = {.until = until, .dump = j->dump, .dump_out = &dump, .check_each = j->check_passes,
                      .quick = true, .arena = a, .diag = d};
-    bool ok = cli_read_source(&j->source, &c) && pass_compile(&c);
+    bool ok = cli_read_source(&j->source, &c);
+    c.options.assembled = wants_machine_code(j);
+    ok = ok && pass_compile(&c);
     if (dump.n) fwrite(dump.s, 1, dump.n, stdout);
     buf_free(&dump);
     ok = ok && (!j->check || prove(j, &c)) && (!j->explain || explain(&c)) && write_output(j, &c);

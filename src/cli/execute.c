@@ -4,6 +4,7 @@
 // In: arrays with their contents on the host. Out: results beside them, and what was noticed on the
 // way. The device is used through the table of operations of the runtime, the same for a GPU and
 // for the emulator; functions return the exit status, with the reason in the Diag.
+#include "machine.h"
 #include "run.h"
 
 #include <stdio.h>
@@ -162,15 +163,20 @@ static int copy_arrays_out(Run *r, RtError *e)
 }
 
 // ---- launches -----------------------------------------------------------------------------------
-// Hands over both forms of the program: a GPU takes the PTX, the emulator the thread IR.
+// Hands over both forms of the program: a GPU takes the PTX, the emulator the thread IR. Machine code
+// goes to a GPU where its handoffs were looked at and must stay what they are.
 static int load(Run *r, RtError *e)
 {
+    bool audit = r->c->tile->delayed && !is_emulator(r);
+    if (audit && !cli_machine_code(r->c, &r->cubin)) return EXIT_INPUT;
     // A NUL ends the text for the driver.
     buf_putc(&r->c->ptx, '\0');
     RtCode code = {
         .name = r->c->path,
         .ptx = r->c->ptx.s,
         .ptx_bytes = r->c->ptx.n - 1,
+        .cubin = r->cubin.n ? r->cubin.s : NULL,
+        .cubin_bytes = r->cubin.n,
         .thread = r->c->thread,
     };
     if (rt_load(r->device, &code, &r->module, &r->times, e) != BATON_OK)

@@ -68,6 +68,7 @@ static int explore(void *job, Arena *a, Diag *d)
 {
     ExploreJob *j = job;
     Compilation c = {.until = FORM_THREAD, .arena = a, .diag = d};
+    j->source.options.assembled = true;
     if (!cli_read_source(&j->source, &c) || !pass_compile(&c) || !check_sizes(j, c.plan, d))
         return EXIT_INPUT;
     static const int status[] = {[EXPLORE_CLEAN] = EXIT_RIGHT, [EXPLORE_VIOLATION] = EXIT_WRONG,

@@ -268,6 +268,16 @@ static void report_time(const Run *r, Buf *out)
                    bytes_moved(r) / (t->median_ms * 1e6));
 }
 
+// A slot whose reads nothing binds fails however the values came out.
+static void report_handoff(const Run *r, Buf *out)
+{
+    if (!r->c->tile->unsound) return;
+    label(out, "handoff");
+    buf_printf(out, "UNSOUND: %d trigger%s hand%s back what may still be read (--unsafe)\n",
+               r->c->tile->unsound, r->c->tile->unsound == 1 ? "" : "s",
+               r->c->tile->unsound == 1 ? "s" : "");
+}
+
 // The order in which a reader asks: what ran, on what, with what, is it right, how fast.
 void run_report(const Run *r, Buf *out)
 {
@@ -279,5 +289,6 @@ void run_report(const Run *r, Buf *out)
     report_result(r, out);
     report_memory(r, out);
     report_hazards(r, out);
+    report_handoff(r, out);
     report_time(r, out);
 }

@@ -291,7 +291,9 @@ static int run_job(Run *r)
     run_report(r, &report);
     fputs(report.s, stdout);
     buf_free(&report);
-    return status != EXIT_RIGHT ? status : right ? EXIT_RIGHT : EXIT_WRONG;
+    // An unsound handoff fails also where this run came out right.
+    bool sound = !r->c->tile->unsound;
+    return status != EXIT_RIGHT ? status : right && sound ? EXIT_RIGHT : EXIT_WRONG;
 }
 
 // One way out: whatever failed, everything that was made is given back.
@@ -300,7 +302,9 @@ static int run(const RunOptions *o, Arena *a, Diag *d)
     Compilation c = {.until = FORM_PTX, .arena = a, .diag = d};
     Run r = {.options = o, .c = &c, .arena = a, .diag = d};
     int status = EXIT_INPUT;
-    if (cli_read_source(&o->source, &c) && pass_compile(&c)) {
+    bool read = cli_read_source(&o->source, &c);
+    c.options.assembled = true; // a GPU gets audited code where that matters (load in execute.c)
+    if (read && pass_compile(&c)) {
         r.plan = c.plan;
         r.narrays = plan_arguments(c.plan);
         r.contract = c.contract;
@@ -310,6 +314,7 @@ static int run(const RunOptions *o, Arena *a, Diag *d)
     run_close(&r);
     run_free_arrays(&r);
     buf_free(&c.ptx);
+    buf_free(&r.cubin);
     return status;
 }
 

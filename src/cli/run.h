@@ -62,6 +62,7 @@ typedef struct {
     // execute.c
     RtDevice *device;
     RtModule *module;
+    Buf cubin;               // machine code that was audited; empty: the device assembles
     RtLaunch *launch;
     RtTimes times;
     const char *device_note; // why not the GPU; NULL

@@ -77,9 +77,16 @@ void lower_op_BAR(Lower *l, const TileOp *op)
         thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
         l->sync.cp_async = false;
     }
-    if (l->sync.unfenced) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-    l->sync.unfenced = false;
+    if (sync_is_loose(l)) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
+    sync_fenced(l);
     EMIT(&l->b, op->imm ? OP_BAR_SYNC : OP_BAR_ARRIVE, TT_NONE, opd_imm(id), opd_imm(threads));
+}
+
+// It holds back what stands behind it in the passes, and is nothing to the machine.
+void lower_op_USE(Lower *l, const TileOp *op)
+{
+    (void)l;
+    (void)op;
 }
 
 void lower_op_FENCE(Lower *l, const TileOp *op)

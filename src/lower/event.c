@@ -336,15 +336,14 @@ void lower_op_TRIGGER(Lower *l, const TileOp *op)
                     l->k->events.at[op->event].name);
         return;
     }
-    bool publishes = l->sync.unfenced || l->sync.cp_async;
+    bool publishes = sync_is_loose(l) || l->sync.cp_async;
     if (l->sync.cp_async) { // its own copies have landed
         thread_emit0(&l->b, OP_CPASYNC_COMMIT, 0);
         thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
         l->sync.cp_async = false;
     }
     // Ordinary accesses of this thread before the release, against the async proxy's after it.
-    if (l->sync.unfenced) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-    l->sync.unfenced = false;
+    handoff_protect(l, op);
     if (e->named) {
         EMIT(&l->b, OP_BAR_ARRIVE, TT_NONE, opd_imm(e->id), opd_imm(e->threads));
         return;

@@ -5,6 +5,7 @@
 //   memory.c addresses of buffer elements                       copy.c   tile copies
 //   mma.c    matrix products and their stores                   frag.c   fragments: apply, reduce
 //   event.c  events, roles, products in flight                  cluster.c  clusters of blocks
+//   handoff.c what stands before a trigger
 #ifndef BATON_LOWER_IMPL_H
 #define BATON_LOWER_IMPL_H
 
@@ -18,6 +19,8 @@ enum { LOWER_MAX_BUFFERS = 64 };
 // on the load's mbarrier does. BUF_STORING: the TMA unit may still be reading it for a store.
 // BUF_ATOMIC: atomic operations, which need no barrier among each other.
 enum { BUF_READ = 1, BUF_WRITTEN = 2, BUF_PENDING = 4, BUF_STORING = 8, BUF_ATOMIC = 16 };
+enum { LOOSE_READ = 1, LOOSE_WRITTEN = 2 };
+enum { USED_BY_SEVERAL = 255 };
 // What threads may still owe each other at a place of the program. It only grows between barriers;
 // where control flow joins, the union of the branches holds (sync_merge).
 typedef struct {
@@ -25,7 +28,7 @@ typedef struct {
     bool generic;              // generic accesses since the last barrier to a buffer that the async
                                // proxy accesses too: a proxy fence is due
     bool cp_async;             // cp.async copies not waited for
-    bool unfenced;             // any generic shared accesses since the last proxy fence
+    u8 loose[LOWER_MAX_BUFFERS]; // LOOSE_*: generic accesses since the last proxy fence
 } SyncState;
 
 typedef struct {
@@ -137,6 +140,9 @@ struct Lower {
     Map *differs;              // '%' names that may differ between the blocks of a cluster
     bool uses_peers;           // something goes to other blocks of the cluster
     bool event_buf[LOWER_MAX_BUFFERS]; // shared buffers that events hand over
+    bool *protects;            // event * buffers + memory: it hands that buffer back; NULL: no events
+    u8 used_by[LOWER_MAX_BUFFERS]; // role (1: none) that uses it, 0: unused, USED_BY_SEVERAL
+    int roles_seen;            // so far, by handoff_init
     // Shared buffers of which every warpgroup has a part that nobody else accesses: a barrier of the
     // warpgroup is enough between accesses.
     bool own_buf[LOWER_MAX_BUFFERS];
@@ -314,6 +320,13 @@ const Expr *cluster_rank(Lower *l);
 void cluster_arrive(Lower *l, Address a, bool warps, bool publishes);
 void cluster_meet(Lower *l, const TileOp *load);  // before one that is not handed over by an event
 void cluster_end(Lower *l);                       // behind the kernel's last operation
+
+// ---- handoff.c
+void handoff_init(Lower *l);
+// Fences what the trigger lets go by; changes the state alike in a dry run.
+void handoff_protect(Lower *l, const TileOp *trigger);
+bool sync_is_loose(const Lower *l);               // a proxy fence would order something
+void sync_fenced(Lower *l);                       // one was emitted
 
 // ---- sync.c
 void sync_init(Lower *l);                         // finds the buffers of the async proxy

@@ -855,6 +855,7 @@ static bool lower_kernel(Lower *l, const TileModule *m, const TileFn *fn, const 
     find_uniform(l);
     cluster_init(l);
     event_init(l);
+    handoff_init(l);
     sync_init(l);
     register_budget(l);
     lower_block(l, &k->body);

@@ -21,7 +21,7 @@ typedef struct {
     u8 buf[LOWER_MAX_BUFFERS]; // BUF_READ / BUF_WRITTEN by this operation
     bool generic[LOWER_MAX_BUFFERS]; // by ordinary loads and stores (cp.async among them)
     bool cp_async;
-    bool unfenced;             // any ordinary access to shared memory
+    u8 loose[LOWER_MAX_BUFFERS]; // LOOSE_*: ordinary accesses
 } Access;
 
 // Notes an access of an operation. Buffers that events hand over are left out: the source says when
@@ -30,7 +30,7 @@ static void touch(Lower *l, Access *a, int buffer, u8 how, bool generic)
 {
     if (buffer < 0 || l->k->buffers.at[buffer].kind != TB_SHARED) return;
     buffer = tile_memory(l->k, buffer);
-    a->unfenced |= generic;
+    if (generic) a->loose[buffer] |= how & BUF_READ ? LOOSE_READ : LOOSE_WRITTEN;
     if (l->event_buf[buffer]) return; // handed over by events, not by barriers
     a->buf[buffer] |= how;
     a->generic[buffer] |= generic;
@@ -186,7 +186,7 @@ static void before_barrier(Lower *l)
         thread_emit0(&l->b, OP_CPASYNC_WAIT, 0);
     }
     if (!l->dry && l->sync.generic) thread_emit0(&l->b, OP_FENCE_PROXY, 0);
-    if (l->sync.generic) l->sync.unfenced = false;
+    if (l->sync.generic) sync_fenced(l);
     l->sync.generic = l->sync.cp_async = false;
 }
 
@@ -332,7 +332,7 @@ void sync_after(Lower *l, const TileOp *op)
         l->sync.buf[l->events[op->event].fills] |= BUF_READ; // likewise
     for (int i = 0; i < l->k->buffers.n; i++) l->sync.generic |= a.generic[i] && l->async_buf[i];
     l->sync.cp_async |= a.cp_async;
-    l->sync.unfenced |= a.unfenced;
+    for (int i = 0; i < l->k->buffers.n; i++) l->sync.loose[i] |= a.loose[i];
 }
 
 // Before anything is lowered: a generic access needs a fence also when the async proxy's access to
@@ -446,7 +446,7 @@ void sync_merge(SyncState *a, const SyncState *b)
     for (int i = 0; i < LOWER_MAX_BUFFERS; i++) a->buf[i] |= b->buf[i];
     a->generic |= b->generic;
     a->cp_async |= b->cp_async;
-    a->unfenced |= b->unfenced;
+    for (int i = 0; i < LOWER_MAX_BUFFERS; i++) a->loose[i] |= b->loose[i];
 }
 
 // ---- loops --------------------------------------------------------------------------------------
@@ -493,7 +493,13 @@ static void walk_op(Lower *l, const TileOp *op)
         break;
     }
     case TOP_BAR:
-    case TOP_TRIGGER: l->sync.unfenced = l->sync.cp_async = false; break;
+        sync_fenced(l);
+        l->sync.cp_async = false;
+        break;
+    case TOP_TRIGGER:
+        handoff_protect(l, op);
+        l->sync.cp_async = false;
+        break;
     case TOP_BARRIER: sync_barrier(l); break;
     default: break;
     }

@@ -560,6 +560,7 @@ static void check_op(Checker *c, const TileOp *o)
     case TOP_FENCE:
         if (o->imm < 0 || o->imm > 1) broken(c, "an unknown fence");
         break;
+    case TOP_USE: check_view(c, &o->src, "the use"); break;
     case TOP_BARRIER:
         if (o->level >= LEVEL_COUNT) broken(c, "an unknown level");
         break;

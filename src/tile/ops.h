@@ -47,6 +47,7 @@
     X(BAR,       "bar",      "rm",    "named barrier lo of hi threads: imm 1 sync, 0 arrive")   \
     X(PRINT_ARG, "print.arg","xm",    "value imm of the print that follows")                    \
     X(PRINT,     "print",    "T",     "text with these values, by each thread")                 \
+    X(USE,       "use",      "s",     "nothing; the tile is read as far as handing it back goes")    \
     X(FENCE,     "fence",    "m",     "accesses before it are seen before those after it: imm 0 " \
                                       "by the block, 1 by the device")                          \
     X(SETREG,    "setreg",   "m",     "register hand-over: imm > 0 inc, < 0 dec")

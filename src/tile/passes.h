@@ -10,5 +10,6 @@ bool tile_infer_layouts(TileModule *m); // infer.c: a register layout for every 
 bool tile_fuse(TileModule *m);          // fuse.c: multiply-adds
 bool tile_start_copies_early(TileModule *m); // early.c: copies before arithmetic
 bool tile_pipeline(TileModule *m);      // pipeline.c: roles of loops that ask for a pipeline
+bool tile_handoff(TileModule *m);       // handoff.c: what protects the slots that are handed back
 
 #endif

@@ -268,7 +268,8 @@ static i64 group_bytes(const Pipe *p, int group)
 
 static int new_event(Pipe *p, const Ring *r, const char *what, bool ready)
 {
-    TileEvent e = {.slots = r->stages, .ready = ready, .scalar = r->once, .loc = p->loop->loc};
+    TileEvent e = {.slots = r->stages, .ready = ready, .scalar = r->once, .hands = ready,
+                   .loc = p->loop->loc};
     e.name = intern_printf(p->m->names, "%s_%s", p->k->buffers.at[r->buffer].name, what);
     vec_push(p->m->arena, &p->k->events, e);
     return p->k->events.n - 1;
@@ -464,6 +465,23 @@ static int tell_refused(const Pipe *p)
     return go;
 }
 
+// A fence of the block does not bind the reads in front of it, and with no tile to hold on to it would
+// come to stand behind the trigger, which follows the last read: the trigger goes behind it.
+static void tell_fences(const Pipe *p)
+{
+    for (int i = 0; i < p->loads.n; i++) {
+        const Load *l = &p->loads.at[i];
+        if (l->why || !l->fence) continue;
+        diag_warning(p->m->diag, l->fence->loc,
+                     "leave it out; to keep the slot up to some place, hand the tile to a helper "
+                     "there: `call f(tile)`",
+                     "this fence names no tile, so the slot of '%s' would be handed back behind its "
+                     "last read, in front of the fence; it is handed back behind the fence. But a "
+                     "fence of the block binds no read (O6): the policy of the slot does",
+                     p->k->buffers.at[l->op->dst.buffer].name);
+    }
+}
+
 static void specialise(Pipe *p)
 {
     TileBlock load = {0}, use = {0}, body;
@@ -507,7 +525,7 @@ static void pipeline_kernel(TileModule *m, TileFn *fn, TileKernel *k)
             diag_warning(m->diag, where, "leave out [[pipeline]], or write the roles by hand",
                          "the loop of line %u stays sequential: %s", loop->loc.line, why);
         else if (tell_refused(&p))
-            specialise(&p);
+            tell_fences(&p), specialise(&p);
         else
             diag_warning(m->diag, loop->loc, NULL,
                          "the loop stays sequential: it has no copy that can be brought ahead");

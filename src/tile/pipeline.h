@@ -35,6 +35,7 @@ typedef struct {
     int buffer;                    // memory of the destination
     int first, last;               // places in the list of the first and last use; `at`: unused
     int ring;
+    const TileOp *fence;           // of the block, behind reads of what it brings; or NULL
     const char *why, *hint;        // it cannot be the producer's; NULL: it can
     Loc where;                     // place that `why` is about, or line 0
 } Load;

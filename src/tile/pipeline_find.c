@@ -211,6 +211,7 @@ typedef struct {
     const Pipe *p;
     int buffer;
     VEC(int) futures;              // products in flight that read it
+    bool ordinary;                 // loads of the threads read it
 } Readers;
 
 static void note_reader(void *ctx, const TileOp *op, TileView *v, int how)
@@ -222,17 +223,39 @@ static void note_reader(void *ctx, const TileOp *op, TileView *v, int how)
         vec_push(r->p->m->arena, &r->futures, op->future);
 }
 
+static void note_ordinary(void *ctx, const TileOp *op, TileView *v, int how)
+{
+    Readers *r = ctx;
+    (void)op;
+    r->ordinary |= (how & ACCESS_GENERIC) && v->buffer >= 0 &&
+                   tile_memory(r->p->k, v->buffer) == r->buffer;
+}
+
+static bool reads_by_threads(const Pipe *p, TileOp *op, int buffer)
+{
+    Readers r = {.p = p, .buffer = buffer};
+    tile_visit_all(op, note_ordinary, &r);
+    return r.ordinary;
+}
+
 // First and last place of the list that uses what the load brings. A product that runs on uses its
 // operands until it is waited for.
 static void find_uses(Pipe *p, Load *l)
 {
     const TileBlock *b = l->scope->list;
     Readers readers = {.p = p, .buffer = l->buffer};
+    bool read = false;
     for (int i = l->at + 1; i < b->n; i++) {
         TileOp *op = b->at[i];
         const Load *next = op->op == TOP_COPY ? candidate(p, op) : NULL;
         if (next && next->buffer == l->buffer) break;
         bool uses = tile_accesses(p->k, op, l->buffer);
+        read = read || reads_by_threads(p, op, l->buffer);
+        // Whoever writes a fence means it for what stands in front of it.
+        if (op->op == TOP_FENCE && !op->imm && read) {
+            l->fence = op;
+            uses = true;
+        }
         for (int k = 0; k < readers.futures.n; k++) {
             if (!waits_for(op, readers.futures.at[k])) continue;
             uses = true;
@@ -247,6 +270,7 @@ static void find_uses(Pipe *p, Load *l)
         if (l->first == l->at) l->first = i;
         l->last = i;
     }
+    if (l->fence && l->fence != b->at[l->last]) l->fence = NULL; // something else holds the slot
     if (readers.futures.n)
         refuse(l, l->op->loc, "wait for the product in the same round",
                "a product that reads it is not waited for in the same list of statements");
@@ -265,12 +289,24 @@ static void check_future(Load *l)
            "it is not waited for in the list of statements that it stands in");
 }
 
+// With the policy `delay` the slot is handed back behind pinned uses of what was read from it. Where
+// there are none, handoff.c refuses the policy.
+static void delay_release(Pipe *p, Load *l)
+{
+    if (tile_policy(p->m, &p->k->buffers.at[l->buffer]) != HANDOFF_DELAY ||
+        !p->m->options.assembled || l->first == l->at)
+        return;
+    int place = tile_pinned_at(p->m, p->k, l->scope->list, l->first, l->last, l->buffer);
+    l->last = MAX(l->last, place);
+}
+
 static void check_buffer(Pipe *p, Load *l)
 {
     Cover c = {.p = p, .buffer = l->buffer};
     cover_list(&c, &p->k->body);
     if (c.why) refuse(l, c.where, NULL, c.why);
     find_uses(p, l);
+    delay_release(p, l);
     check_future(l);
 }
 

@@ -249,6 +249,8 @@ static void print_field(Printer *p, const TileOp *o, char letter)
             buf_puts(p->out, ")");
         }
         if (o->op == TOP_TRIGGER && o->cluster) buf_puts(p->out, " cluster");
+        if (o->op == TOP_TRIGGER && o->handoff)
+            buf_printf(p->out, " handoff %s", tile_handoff_name[o->handoff]);
         break;
     case 'T':
         buf_putc(p->out, '"');
@@ -341,7 +343,7 @@ static void print_decls(Printer *p)
         const TileEvent *e = &k->events.at[i];
         buf_printf(p->out, "  event %s %s slots %d %s count %d%s\n", e->name,
                    e->scalar ? "scalar" : "ring", e->slots, e->ready ? "ready" : "empty", e->count,
-                   e->turns ? " turns" : "");
+                   e->turns ? " turns" : e->hands ? " hands" : "");
     }
 }
 

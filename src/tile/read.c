@@ -429,6 +429,8 @@ static void take_event(Reader *r, TileOp *o)
         need_char(r, ')');
     }
     if (o->op == TOP_TRIGGER) o->cluster = try_word(r, "cluster");
+    if (o->op == TOP_TRIGGER && try_word(r, "handoff"))
+        o->handoff = (u8)take_choice(r, tile_handoff_name, HANDOFF_COUNT, "a policy");
 }
 
 static void take_field(Reader *r, TileOp *o, char letter)
@@ -626,6 +628,7 @@ static void take_event_decl(Reader *r)
     need_word(r, "count");
     e.count = take_small(r);
     e.turns = try_word(r, "turns");
+    e.hands = try_word(r, "hands");
     vec_push(r->m->arena, &r->k->events, e);
 }
 

@@ -677,6 +677,17 @@ static void inline_body(Resolve *r, InlineCall *c)
 }
 
 // The helper with its arguments, which are those of e.
+// A tile that is given to a helper is read there, whatever the helper does with it: the slot that it
+// lies in is not handed back before the call is over.
+static void uses_of_tiles(Resolve *r, const AstNode *e, const Arguments *a)
+{
+    for (int i = 0; i < e->list.n && i < CALL_MAX_PARAMS && !r->in_apply; i++) {
+        const Value *v = &a->value[i];
+        if (v->kind != VAL_VIEW || r->k->buffers.at[v->view.buffer].kind != TB_SHARED) continue;
+        resolve_emit(r, TOP_USE, e->loc)->src = v->view;
+    }
+}
+
 static Value inline_call(Resolve *r, const AstNode *e, const AstPart *part, Arguments *a,
                          bool as_value)
 {
@@ -699,6 +710,7 @@ static Value inline_call(Resolve *r, const AstNode *e, const AstPart *part, Argu
     bool bound = bind_arguments(r, e, fn, a, c.types, callee);
     r->names = callee;
     if (bound) inline_body(r, &c);
+    if (bound && !c.of_library) uses_of_tiles(r, e, a);
     scope_pop(r, mark);
     r->names = caller;
     for (int i = 0; bound && i < fn->list.n; i++)

@@ -1,9 +1,8 @@
 // resolve_release.c - a rule over a whole kernel: a slot is not handed back while a product that
 // was not waited for still reads it.
 //
-// Which event hands back which buffer is read off the side that fills it: what is waited for in
-// front of a load protects the place of the load. Where orders and slots cannot be shown to be the
-// same, the rule says nothing; the emulator watches the rest.
+// Which event hands back which buffer is read off the side that fills it (protect.c). Where orders
+// and slots cannot be shown to be the same, the rule says nothing; the emulator watches the rest.
 #include "resolve.h"
 
 typedef struct {
@@ -24,25 +23,18 @@ static bool *protection(const Release *c, int event, int buffer)
     return &c->protects[event * c->r->k->buffers.n + buffer];
 }
 
-// One wait in front of a load, or of several loads that follow one another, protects their places.
-// Of several waits it is not known which one belongs to which load.
-static void find_protection(Release *c, const TileBlock *b)
+// A load for all blocks of the cluster that an event protects, by the wait in front of it.
+static void find_multicast(Release *c, const TileBlock *b)
 {
-    int waits = 0, event = -1;
-    bool loading = false;
+    int event = -1;
     for (int i = 0; i < b->n; i++) {
         const TileOp *o = b->at[i];
-        find_protection(c, &o->body);
-        find_protection(c, &o->other);
-        if (o->op == TOP_EVENT_WAIT) {
-            waits = loading ? 1 : waits + 1;
-            event = o->event;
-            loading = false;
-        }
-        if (o->op != TOP_COPY || o->event < 0) continue;
-        loading = true;
-        if (waits == 1) *protection(c, event, o->dst.buffer) = true;
-        if (waits == 1 && o->cluster) c->multicast[event] = o;
+        find_multicast(c, &o->body);
+        find_multicast(c, &o->other);
+        if (o->op == TOP_EVENT_WAIT) event = o->event;
+        if (o->op == TOP_COPY && o->event >= 0 && o->cluster && event >= 0 &&
+            *protection(c, event, o->dst.buffer))
+            c->multicast[event] = o;
     }
 }
 
@@ -130,6 +122,7 @@ void resolve_check_releases(Resolve *r)
     if (!r->k->events.n || r->first_walk) return;
     c.protects = ARENA_ARRAY(r->arena, bool, (size_t)r->k->events.n *(size_t)r->k->buffers.n + 1);
     c.multicast = ARENA_ARRAY(r->arena, const TileOp *, r->k->events.n);
-    find_protection(&c, &r->k->body);
+    tile_protections(r->k, c.protects);
+    find_multicast(&c, &r->k->body);
     walk(&c, &r->k->body);
 }

@@ -79,6 +79,7 @@ typedef struct {
     bool scalar;                   // declared without [N]: waits and triggers carry no order
     bool turns;                    // of loads whose names turn: an order is a slot, whose generations
                                    // the waits for it count
+    bool hands;                    // made by a pipeline: it hands back slots, and is for nothing else
     int count;                     // event<N>: arrivals as written, checked against the computed ones; 0: none
     Loc loc;
 } TileEvent;
@@ -148,6 +149,7 @@ struct TileOp {
     int event;                     // event.wait, trigger; copy: the event it completes, or -1
     bool cluster;                  // copy: each block of the cluster brings a part of the tile to
                                    // all of them; trigger: arrives in all of them
+    u8 handoff;                    // trigger: TileHandoff of the slot; DEFAULT: nobody read it
     const Expr *order;             // of the event; NULL for a scalar event
     TileOperand a, b;
     u8 engine, hint;
@@ -206,6 +208,7 @@ typedef struct {
     ExprPool *exprs;
     Diag *diag;
     TileOptions options;
+    int unsound, delayed;          // triggers with an unsound policy, with `delay` (handoff.c)
     VEC(TileFn *) fns;
 } TileModule;
 
@@ -219,6 +222,16 @@ typedef struct {
     char result;
 } TileMathInfo;
 extern const TileMathInfo tile_math[TM_COUNT];
+
+// protects[event * buffers + memory] becomes true where the event hands that buffer back; protect.c.
+void tile_protections(const TileKernel *k, bool *protects);
+// ---- handoff.c
+u8 tile_policy(const TileModule *m, const TileBuffer *b); // TileHandoff of its slots
+// ---- pin.c
+// Place of the list, at least `last`, behind whose operation all values that operations first .. last
+// read from the buffer have a pinned use; -1: there is none.
+int tile_pinned_at(const TileModule *m, const TileKernel *k, const TileBlock *list, int first,
+                   int last, int buffer);
 
 // ---- print.c, read.c: text, exact in both directions; check.c: the law ---------------------------
 void tile_print(const TileModule *m, Buf *out);

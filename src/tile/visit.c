@@ -14,9 +14,10 @@ void tile_visit_views(TileOp *op, TileViewFn *f, void *ctx)
 {
     switch ((TileOpcode)op->op) {
     case TOP_COPY:
-        f(ctx, op, &op->src, ACCESS_READ);
+        f(ctx, op, &op->src, ACCESS_READ | (op->engine == ENGINE_DMA ? ACCESS_GENERIC : 0));
         f(ctx, op, &op->dst, ACCESS_WRITE);
         return;
+    case TOP_USE: f(ctx, op, &op->src, ACCESS_READ); return;
     case TOP_MMA:
         if (op->a.frag < 0) f(ctx, op, &op->a.view, ACCESS_READ);
         f(ctx, op, &op->b.view, ACCESS_READ);
