@@ -172,7 +172,8 @@ def collect(build, sanitized):
             words = run.partition("#")[0].split()[1:]
             yield (" ".join([f"{tag}emulator", kernel] + words),
                    lambda s, k=kernel, w=words: kernel_test(build, k, w), None)
-        types = {"gemm/gemm": ["ELEM=f16"], "gemm/persistent": ["ELEM=f16", "FP8"],
+        types = {"gemm/gemm": ["ELEM=f16"], "gemm/gemm_pipelined": ["ELEM=f16"],
+                 "gemm/persistent": ["ELEM=f16", "FP8"],
                  "gdn/correct": ["VK=1", "REVERSE=1 STATE=f16 MATRIX=f16", "TF32=1 VK=1",
                                  "REVERSE=1 TF32=1", "REVERSE=1 TF32=1 MATRIX=f32 VK=1"]}
         for defines in [[]] + [[w for d in t.split() for w in ("-D", d)]

@@ -15,7 +15,8 @@
 // Order of the table below: cli_next answers with the index of the row.
 enum {
     OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_DEVICE, OPT_LAUNCHES, OPT_SEED, OPT_SEEDS, OPT_LAUNCH,
-    OPT_TIME_LIMIT, OPT_HANG_LIMIT, OPT_UNPROTECTED, OPT_PRINT, OPT_HELP, OPT_H
+    OPT_TIME_LIMIT, OPT_HANG_LIMIT, OPT_UNPROTECTED, OPT_PRINT, OPT_HELP, OPT_H,
+    CLI_PROGRAM_ENUM
 };
 
 static const CliOption options[] = {
@@ -34,6 +35,7 @@ static const CliOption options[] = {
     {"--print", "FORM", "print the program with its delays and stop: thread or ptx"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
+    CLI_PROGRAM_OPTIONS,
 };
 
 static void print_help(void)
@@ -118,6 +120,7 @@ static bool read_words(StressOptions *o, int argc, char **argv, Arena *a, Diag *
         case OPT_PRINT: choose_print(o, value, d); break;
         case OPT_HELP:
         case OPT_H: o->help = true; break;
+        CLI_PROGRAM_CASES(&o->run.source, value, a, d);
         default: BUG("option without a case");
         }
     }

@@ -17,6 +17,8 @@
 #include "pipeline.h"
 
 enum { MAX_EVENT_BYTES = 1 << 20, PRODUCER_REGS = 24, MAX_REGS = 240 };
+// Of a multiprocessor; those of a thread beside its fragments, about.
+enum { REGISTERS = 65536, OTHER_REGS = 32 };
 
 const Expr *pipeline_scalar(const Pipe *p, int scalar)
 {
@@ -375,16 +377,33 @@ static void set_registers(Pipe *p, int count, TileBlock *to)
     pipeline_op(p, TOP_SETREG, p->loop->loc, to)->imm = count;
 }
 
-// Registers move where a warpgroup is added to two or more, and a block has a multiprocessor to
-// itself: the producer needs few, and the consumers take what it gives.
-static bool moves_registers(const TileKernel *k)
+// Registers of a thread for all fragments.
+static int fragment_registers(const TileKernel *k)
 {
-    return k->threads >= 256 && k->min_blocks <= 1 && !k->maxnreg;
+    i64 bits = 0;
+    for (int i = 0; i < k->frags.n; i++) {
+        const TileFrag *f = &k->frags.at[i];
+        if (f->rank == 1) bits += 64 * f->slots;
+        else bits += f->dim[0] * f->dim[1] * f->slots * dtype_bytes[f->type] * 8 / 128;
+    }
+    return (int)MIN(bits / 32, 1024);
+}
+
+// Registers move where a block has a multiprocessor to itself: the producer needs few, and the
+// consumers take what it gives. That is so where it was asked for, and where two warpgroups or more
+// hold so much in fragments that no two blocks would fit beside each other.
+static bool moves_registers(const Pipe *p)
+{
+    const TileKernel *k = p->k;
+    if (k->min_blocks > 1 || k->maxnreg) return false;
+    if (p->loop->load_regs) return true;
+    return k->threads >= 256 &&
+           fragment_registers(k) + OTHER_REGS > REGISTERS / 2 / (k->threads + 32);
 }
 
 static void choose_registers(const Pipe *p, int groups, int *load, int *compute)
 {
-    int each = 65536 / (128 * (groups + 1)) / 8 * 8;
+    int each = REGISTERS / (128 * (groups + 1)) / 8 * 8;
     *load = p->loop->load_regs ? p->loop->load_regs : PRODUCER_REGS;
     *compute = p->loop->compute_regs;
     if (!*compute) *compute = MIN(((groups + 1) * each - *load) / groups / 8 * 8, (int)MAX_REGS);
@@ -395,7 +414,7 @@ static void choose_registers(const Pipe *p, int groups, int *load, int *compute)
 static void make_roles(Pipe *p, const TileBlock *load, const TileBlock *use)
 {
     TileKernel *k = p->k;
-    int threads = k->threads, added = moves_registers(k) ? 128 : 32, first = 0, regs[2];
+    int threads = k->threads, added = moves_registers(p) ? 128 : 32, first = 0, regs[2];
     int at = added == 128 ? 0 : threads;
     if (added == 128) first = added;
     choose_registers(p, threads / 128, &regs[0], &regs[1]);
