@@ -47,6 +47,15 @@ static bool choose_entry(Compilation *c)
     return n == 1;
 }
 
+// What changed the program, for those who find it later.
+static const char *options_text(Arena *a, const TileOptions *o)
+{
+    bool handoff = o->handoff > HANDOFF_PROXY;
+    return arena_printf(a, "%s%s%s%s", o->sequential ? "--no-specialise" : "",
+                        o->sequential && handoff ? " " : "", handoff ? "--handoff=" : "",
+                        handoff ? tile_handoff_name[o->handoff] : "");
+}
+
 // Names and types; of the contract they need which parameters the launch makes. Then the contract
 // needs the function's parameters and symbols, and gives the plan its defaults and conditions.
 static bool run_resolve(Compilation *c)
@@ -63,6 +72,7 @@ static bool run_resolve(Compilation *c)
     if (!ok || m->fns.n != 1) return false;
     c->tile = m;
     c->plan = m->fns.at[0]->plan;
+    c->plan->options = options_text(c->arena, &c->options);
     if (c->contract)
         contract_apply(c->contract, c->ast, c->exprs, c->arena, c->diag, c->plan);
     return diag_errors(c->diag) == 0;

@@ -28,6 +28,7 @@ static const CheckPart slow_parts[] = {
 typedef struct {
     CliSource source; // a .co or .thr file
     bool strict, no_cache, time;
+    int unsound; // triggers with an unsound policy, which no part sees by itself
 } CheckCommand;
 
 static bool read_word(void *job, int option, const char *value, Arena *a, Diag *d)
@@ -117,7 +118,9 @@ static bool read_input(CheckCommand *j, Arena *a, Diag *d, ThreadModule **m, Pla
                diag_errors(d) == 0;
     }
     Compilation c = {.until = FORM_THREAD, .arena = a, .diag = d};
+    j->source.options.assembled = true;
     if (!cli_read_source(&j->source, &c) || !pass_compile(&c)) return false;
+    j->unsound = c.tile->unsound;
     *m = c.thread;
     *plan = c.plan;
     return true;
@@ -172,9 +175,12 @@ static int check(void *job, Arena *a, Diag *d)
     cli_prove(a, m, plan, d, cache, j->time, &p);
     buf_puts(&out, p.text);
     print_verdict(j->source.path, &p, &out);
+    if (j->unsound)
+        buf_printf(&out, "%s: UNSOUND: slots handed back while they may still be read: %d (O6, --unsafe)\n",
+                   j->source.path, j->unsound);
     fwrite(out.s, 1, out.n, stdout);
     buf_free(&out);
-    return p.broken || (j->strict && p.open) ? EXIT_WRONG : EXIT_RIGHT;
+    return p.broken || j->unsound || (j->strict && p.open) ? EXIT_WRONG : EXIT_RIGHT;
 }
 
 int cli_check(int argc, char **argv)

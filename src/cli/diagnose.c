@@ -12,7 +12,7 @@
 // Order of the table below: cli_next answers with the index of the row.
 enum {
     OPT_ENTRY, OPT_DEFINE, OPT_ARG, OPT_WRONG, OPT_RIGHT, OPT_DUMP, OPT_SEED, OPT_SMS, OPT_RUNS,
-    OPT_HELP, OPT_H
+    OPT_HELP, OPT_H, CLI_PROGRAM_ENUM
 };
 
 static const CliOption options[] = {
@@ -30,6 +30,7 @@ static const CliOption options[] = {
     {"--runs", "N", "at most N runs on the emulator; default 2000"},
     {"--help", NULL, "print this"},
     {"-h", NULL, "print this"},
+    CLI_PROGRAM_OPTIONS,
 };
 
 typedef struct {
@@ -127,6 +128,7 @@ static bool read_words(DiagnoseWords *j, int argc, char **argv)
         case OPT_RUNS: number(j, "--runs", value, 1, 10000000, &j->runs); break;
         case OPT_HELP:
         case OPT_H: j->help = true; break;
+        CLI_PROGRAM_CASES(&j->o.source, value, j->arena, j->diag);
         default: BUG("option without a case");
         }
     }
@@ -384,6 +386,7 @@ static int diagnose_words(DiagnoseWords *j)
                    "baton diagnose needs a wrong output");
     } else {
         Compilation c = {.until = FORM_PTX, .arena = j->arena, .diag = j->diag};
+        j->o.source.options.assembled = true; // it runs on the emulator
         Run r = {.options = &j->o, .c = &c, .arena = j->arena, .diag = j->diag};
         if (cli_read_source(&j->o.source, &c) && pass_compile(&c)) {
             r.plan = c.plan;

@@ -4,7 +4,7 @@
 // A proxy fence orders the thread's ordinary accesses to shared memory before the async proxy's that
 // follow the trigger: without it a slot's next load may land before a read has bound (O6), or a
 // product may read what was there before a store (O4). It stands in front of each trigger that
-// follows such an access; of events that only hand back slots, such an access to these slots. A slot that is handed back with another policy (src/tile/handoff.c) leaves
+// follows such an access. A slot that is handed back with another policy (src/tile/handoff.c) leaves
 // it out for the reads of that slot, and for them alone: stores into the slot, and stores into
 // buffers that other roles use too, are fenced all the same.
 #include "impl.h"
@@ -97,14 +97,32 @@ static void fence(Lower *l)
     sync_fenced(l);
 }
 
+// Are all loose accesses reads of slots that have an unsound policy, and another trigger? A fence here
+// would hide what they are there to show. All others it fences, since the audit of the machine code
+// sees loads that are pending at an arrival, and not which slot it is for.
+static bool left_to_others(const Lower *l, const TileOp *op)
+{
+    if (!l->k->events.at[op->event].hands) return false;
+    for (int i = 0; i < l->k->buffers.n; i++) {
+        if (!l->sync.loose[i]) continue;
+        bool slot = false;
+        for (int e = 0; e < l->k->events.n; e++) slot |= l->protects[e * l->k->buffers.n + i];
+        u8 policy = tile_policy(l->m, &l->k->buffers.at[i]);
+        if (!slot || l->protects[op->event * l->k->buffers.n + i] ||
+            (l->sync.loose[i] & LOOSE_WRITTEN) || policy < HANDOFF_MEMBAR)
+            return false;
+    }
+    return true;
+}
+
 void handoff_protect(Lower *l, const TileOp *op)
 {
-    bool reads, proxy = op->handoff <= HANDOFF_PROXY;
-    if (proxy && !l->k->events.at[op->event].hands) {
-        fence(l);
+    bool reads;
+    if (op->handoff <= HANDOFF_PROXY) {
+        if (!left_to_others(l, op)) fence(l);
         return;
     }
-    if (stores_are_due(l, op, &reads) || (reads && proxy)) {
+    if (stores_are_due(l, op, &reads)) {
         fence(l);
         return;
     }

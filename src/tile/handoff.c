@@ -27,10 +27,16 @@ static void note_read(void *ctx, const TileOp *op, TileView *v, int how)
     h->read[memory] = true;
 }
 
-u8 tile_policy(const TileModule *m, const TileBuffer *b)
+static u8 asked_policy(const TileModule *m, const TileBuffer *b)
 {
     u8 policy = b->handoff ? b->handoff : m->options.handoff;
     return policy ? policy : HANDOFF_PROXY;
+}
+
+u8 tile_policy(const TileModule *m, const TileBuffer *b)
+{
+    u8 policy = asked_policy(m, b);
+    return policy == HANDOFF_DELAY && !m->options.assembled ? HANDOFF_PROXY : policy;
 }
 
 static void unsound(Handoff *h, const TileOp *t, int buffer, u8 policy)
@@ -101,7 +107,7 @@ static void set_policy(Handoff *h, const TileBlock *list, int at)
     u8 policy = HANDOFF_DEFAULT;
     for (int b = 0; b < h->k->buffers.n; b++) {
         if (!h->protects[t->event * h->k->buffers.n + b] || !h->read[b]) continue;
-        u8 asked = tile_policy(h->m, &h->k->buffers.at[b]);
+        u8 asked = asked_policy(h->m, &h->k->buffers.at[b]);
         if (asked == HANDOFF_DELAY && !h->m->options.assembled) {
             diag_warning(h->m->diag, t->loc, NULL,
                          "'%s' gets the policy `proxy` instead of `delay`: a driver assembles this "
@@ -148,8 +154,7 @@ static bool is_delayed(const Handoff *h, int buffer)
     bool handed = false;
     for (int e = 0; e < h->k->events.n; e++)
         handed |= h->protects[e * h->k->buffers.n + buffer];
-    return handed && h->read[buffer] && h->m->options.assembled &&
-           tile_policy(h->m, b) == HANDOFF_DELAY;
+    return handed && h->read[buffer] && tile_policy(h->m, b) == HANDOFF_DELAY;
 }
 
 static void handoff_kernel(TileModule *m, TileKernel *k)

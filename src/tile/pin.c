@@ -4,8 +4,9 @@
 // Pinned are a store of the value, or of what was computed from it, and a product that takes it from
 // registers and has been waited for. Arithmetic alone is not. The analysis walks over one list of
 // statements and keeps, for each statement that reads the buffer, the fragments and scalars that
-// still hold all of its values. It gives up, and answers "nowhere", for reads in branches and loops
-// that the same statement does not store, and for stores that only some of the readers carry out.
+// still hold all of its values; branches are followed on both ways. It gives up, and answers
+// "nowhere", for reads in loops that the same statement does not store, for conditions, and for
+// stores that only some of the readers carry out.
 #include "visit.h"
 
 typedef struct {                   // the values that one statement read
@@ -208,8 +209,8 @@ static bool whole_store(const Pins *p, const TileOp *op)
            expr_is_const(op->dst.extent[op->dst.dim[1]], &cols) && cols == f->dim[1];
 }
 
-// Is each read inside of a branch or loop stored by the statement that makes it? It does not matter
-// then how often that happens.
+// Is each read inside of a loop stored by the statement that makes it? It does not matter then how
+// often that happens.
 static bool only_stores(const Pins *p, TileOp *op)
 {
     if (op->op == TOP_STORE) return !op_reads(p, op) || reads(p, op->value);
@@ -222,10 +223,66 @@ static bool only_stores(const Pins *p, TileOp *op)
     return true;
 }
 
+static void walk_op(Pins *p, TileOp *op);
+
+static void walk_block(Pins *p, const TileBlock *b)
+{
+    for (int i = 0; i < b->n; i++) walk_op(p, b->at[i]);
+}
+
+// The first n values as they are now, with lists of their own.
+static Values *copy_values(Pins *p, int n)
+{
+    Values *to = ARENA_ARRAY(p->m->arena, Values, n + 1);
+    for (int i = 0; i < n; i++) {
+        const Values *v = &p->values.at[i];
+        to[i].pinned = v->pinned;
+        for (int k = 0; k < v->frags.n; k++) vec_push(p->m->arena, &to[i].frags, v->frags.at[k]);
+        for (int k = 0; k < v->scalars.n; k++)
+            vec_push(p->m->arena, &to[i].scalars, v->scalars.at[k]);
+    }
+    return to;
+}
+
+// What holds on both ways.
+static void join(Values *a, const Values *b)
+{
+    a->pinned = a->pinned && b->pinned;
+    for (int i = 0; i < a->frags.n; i++)
+        if (!holds_frag(b, a->frags.at[i])) a->frags.at[i--] = a->frags.at[--a->frags.n];
+    for (int i = 0; i < a->scalars.n; i++)
+        if (!holds_scalar(b, a->scalars.at[i])) a->scalars.at[i--] = a->scalars.at[--a->scalars.n];
+}
+
+// Values that were read before the branch are where both ways leave them; those that one way reads
+// are where it leaves them, since whoever has them came that way. What a product in flight pins is
+// known within a way only.
+static void walk_branch(Pins *p, const TileOp *op)
+{
+    int before = p->values.n, futures = p->futures.n;
+    Values *entry = copy_values(p, before);
+    walk_block(p, &op->body);
+    Values *left = copy_values(p, p->values.n);
+    int all = p->values.n;
+    p->values.n = before;
+    p->futures.n = p->future_values.n = futures;
+    for (int i = 0; i < before; i++) p->values.at[i] = entry[i];
+    walk_block(p, &op->other);
+    p->futures.n = p->future_values.n = futures;
+    for (int i = 0; i < before; i++) join(&p->values.at[i], &left[i]);
+    for (int i = before; i < all; i++) vec_push(p->m->arena, &p->values, left[i]);
+}
+
 static void walk_op(Pins *p, TileOp *op)
 {
     bool here = op_reads(p, op);
+    if (op->op == TOP_COPY && is_slot(p, &op->src)) return; // read and stored at once
     switch ((TileOpcode)op->op) {
+    case TOP_PAR: walk_block(p, &op->body); return;
+    case TOP_IF:
+        p->lost |= reads(p, op->cond);
+        walk_branch(p, op);
+        return;
     case TOP_APPLY: walk_apply(p, op); return;
     case TOP_SET: walk_set(p, op, here); return;
     case TOP_STORE:
@@ -254,18 +311,12 @@ static void walk_op(Pins *p, TileOp *op)
     }
 }
 
-// A slot that threads copy to memory themselves is read and stored at once.
-static bool copies_out(const Pins *p, const TileOp *op)
-{
-    return op->op == TOP_COPY && is_slot(p, &op->src);
-}
-
 int tile_pinned_at(const TileModule *m, const TileKernel *k, const TileBlock *list, int first,
                    int last, int buffer)
 {
     Pins p = {.m = m, .k = k, .buffer = tile_memory(k, buffer)};
     for (int i = first; i < list->n; i++) {
-        if (!copies_out(&p, list->at[i])) walk_op(&p, list->at[i]);
+        walk_op(&p, list->at[i]);
         if (p.lost) return -1;
         if (i < last) continue;
         bool all = true;

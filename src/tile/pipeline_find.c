@@ -293,8 +293,7 @@ static void check_future(Load *l)
 // there are none, handoff.c refuses the policy.
 static void delay_release(Pipe *p, Load *l)
 {
-    if (tile_policy(p->m, &p->k->buffers.at[l->buffer]) != HANDOFF_DELAY ||
-        !p->m->options.assembled || l->first == l->at)
+    if (tile_policy(p->m, &p->k->buffers.at[l->buffer]) != HANDOFF_DELAY || l->first == l->at)
         return;
     int place = tile_pinned_at(p->m, p->k, l->scope->list, l->first, l->last, l->buffer);
     l->last = MAX(l->last, place);

@@ -226,7 +226,8 @@ extern const TileMathInfo tile_math[TM_COUNT];
 // protects[event * buffers + memory] becomes true where the event hands that buffer back; protect.c.
 void tile_protections(const TileKernel *k, bool *protects);
 // ---- handoff.c
-u8 tile_policy(const TileModule *m, const TileBuffer *b); // TileHandoff of its slots
+// Of its slots, as it will be: `delay` only where machine code is made.
+u8 tile_policy(const TileModule *m, const TileBuffer *b);
 // ---- pin.c
 // Place of the list, at least `last`, behind whose operation all values that operations first .. last
 // read from the buffer have a pinned use; -1: there is none.
