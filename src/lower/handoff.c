@@ -73,9 +73,9 @@ void handoff_init(Lower *l)
     find_roles(l, &k->body, 1);
 }
 
-// The slots that a trigger hands back: has the thread read them since the last fence, and is the
-// fence due for stores?
-static bool stores_are_due(const Lower *l, const TileOp *op, bool *reads)
+// Of a trigger with another policy than the fence: has the thread read the slots that it hands back
+// since the last fence, and is the fence due for other accesses?
+static bool others_are_due(const Lower *l, const TileOp *op, bool *reads)
 {
     const bool *mine = &l->protects[op->event * l->k->buffers.n];
     bool only_slots = l->k->events.at[op->event].hands;
@@ -84,6 +84,10 @@ static bool stores_are_due(const Lower *l, const TileOp *op, bool *reads)
         u8 loose = l->sync.loose[i];
         if (mine[i] && (loose & LOOSE_WRITTEN)) return true;
         *reads |= mine[i] && loose;
+        // The audit looks at machine code, and there at all loads that are pending.
+        if (op->handoff == HANDOFF_DELAY && !mine[i] && loose &&
+            tile_policy(l->m, &l->k->buffers.at[i]) < HANDOFF_MEMBAR)
+            return true;
         // What another role may read behind the trigger; barriers order what only this one uses.
         if (!mine[i] && !only_slots && (loose & LOOSE_WRITTEN) && l->used_by[i] == USED_BY_SEVERAL)
             return true;
@@ -122,7 +126,7 @@ void handoff_protect(Lower *l, const TileOp *op)
         if (!left_to_others(l, op)) fence(l);
         return;
     }
-    if (stores_are_due(l, op, &reads)) {
+    if (others_are_due(l, op, &reads)) {
         fence(l);
         return;
     }

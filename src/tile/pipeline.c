@@ -146,8 +146,12 @@ static void rename_view(void *ctx, const TileOp *op, TileView *v, int how)
 
 static int ring_of(Pipe *p, Load *l)
 {
-    for (int i = 0; i < p->rings.n; i++)
-        if (p->rings.at[i].buffer == l->buffer) return i;
+    for (int i = 0; i < p->rings.n; i++) {
+        Ring *r = &p->rings.at[i];
+        if (r->buffer != l->buffer) continue;
+        r->stages = MAX(r->stages, l->scope->stages); // around the loop it uses its slots too
+        return i;
+    }
     for (int i = 0; i < p->rings.n; i++) {
         if (!may_share(p, &p->rings.at[i], l)) continue;
         Rename n = {p, l->buffer, p->rings.at[i].buffer};
@@ -372,9 +376,11 @@ static void begin_role(Pipe *p, int side, TileBlock *to)
                       to);
 }
 
-static void set_registers(Pipe *p, int count, TileBlock *to)
+// From the count at entry to this one.
+static void set_registers(Pipe *p, int entry, int count, TileBlock *to)
 {
-    pipeline_op(p, TOP_SETREG, p->loop->loc, to)->imm = count;
+    if (count != entry)
+        pipeline_op(p, TOP_SETREG, p->loop->loc, to)->imm = count > entry ? count : -count;
 }
 
 // Registers of a thread for all fragments.
@@ -401,12 +407,14 @@ static bool moves_registers(const Pipe *p)
            fragment_registers(k) + OTHER_REGS > REGISTERS / 2 / (k->threads + 32);
 }
 
-static void choose_registers(const Pipe *p, int groups, int *load, int *compute)
+// Returns what every thread has at entry, as the lowering will choose it.
+static int choose_registers(const Pipe *p, int groups, int *load, int *compute)
 {
-    int each = REGISTERS / (128 * (groups + 1)) / 8 * 8;
+    int each = MIN(REGISTERS / (128 * (groups + 1)), 255) / 8 * 8;
     *load = p->loop->load_regs ? p->loop->load_regs : PRODUCER_REGS;
     *compute = p->loop->compute_regs;
     if (!*compute) *compute = MIN(((groups + 1) * each - *load) / groups / 8 * 8, (int)MAX_REGS);
+    return each;
 }
 
 // The producer is a warpgroup in front of the others where registers move, since they move between
@@ -417,16 +425,16 @@ static void make_roles(Pipe *p, const TileBlock *load, const TileBlock *use)
     int threads = k->threads, added = moves_registers(p) ? 128 : 32, first = 0, regs[2];
     int at = added == 128 ? 0 : threads;
     if (added == 128) first = added;
-    choose_registers(p, threads / 128, &regs[0], &regs[1]);
+    int entry = choose_registers(p, threads / 128, &regs[0], &regs[1]);
     k->body = (TileBlock){0};
     TileOp *producer = new_role(p, at, at + added, &k->body);
     TileOp *consumer = new_role(p, first, first + threads, &k->body);
     consumer->body = *use;
     if (added == 128) {
         TileBlock body = {0};
-        set_registers(p, -regs[0], &producer->body);
+        set_registers(p, entry, regs[0], &producer->body);
         producer = new_role(p, at, at + 32, &producer->body);
-        set_registers(p, regs[1], &body);
+        set_registers(p, entry, regs[1], &body);
         for (int i = 0; i < use->n; i++) vec_push(p->m->arena, &body, use->at[i]);
         consumer->body = body;
         if (!k->min_blocks) k->min_blocks = 1;

@@ -319,7 +319,8 @@ static void refuse_together(Pipe *p)
             if (o->buffer != l->buffer || k == i) continue;
             if (l->why)
                 refuse(o, l->op->loc, NULL, "another copy into its buffer cannot be brought ahead");
-            else if (o->scope->stages != l->scope->stages)
+            else if (o->scope->stages != l->scope->stages && o->scope->stages > 1 &&
+                     l->scope->stages > 1)
                 refuse(o, l->op->loc, "give both loops the same number of slots",
                        "its buffer is filled in loops with different numbers of slots");
         }
