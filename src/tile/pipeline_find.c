@@ -175,22 +175,35 @@ static Load *candidate(const Pipe *p, const TileOp *op)
     return NULL;
 }
 
-// Every read stands behind a copy in the same list or in one around it, and nobody else writes.
+static bool fills(const Pipe *p, const TileOp *op, int buffer)
+{
+    const Load *l = op->op == TOP_COPY ? candidate(p, op) : NULL;
+    return l && l->buffer == buffer;
+}
+
+static bool fills_inside(const Pipe *p, const TileOp *op, int buffer)
+{
+    for (int k = 0; k < 2; k++) {
+        const TileBlock *b = k ? &op->other : &op->body;
+        for (int i = 0; i < b->n; i++)
+            if (fills(p, b->at[i], buffer) || fills_inside(p, b->at[i], buffer)) return true;
+    }
+    return false;
+}
+
+// Every read stands behind a copy in the same list or in one around it, and nobody else writes. A loop
+// or branch with copies into the buffer ends what was copied in front of it.
 static void cover_list(Cover *c, const TileBlock *b)
 {
     const TileOp *outer = c->load;
     for (int i = 0; i < b->n && !c->why; i++) {
         TileOp *op = b->at[i];
-        Load *l = op->op == TOP_COPY ? candidate(c->p, op) : NULL;
-        if (l && l->buffer == c->buffer) {
-            if (outer) {
-                c->why = "its buffer is also filled around the loop or branch";
-                c->where = outer->loc;
-            }
+        if (fills(c->p, op, c->buffer)) {
             c->load = op;
             continue;
         }
         tile_visit_views(op, cover_view, c);
+        if (fills_inside(c->p, op, c->buffer)) c->load = NULL;
         cover_list(c, &op->body);
         cover_list(c, &op->other);
     }
@@ -247,8 +260,7 @@ static void find_uses(Pipe *p, Load *l)
     bool read = false;
     for (int i = l->at + 1; i < b->n; i++) {
         TileOp *op = b->at[i];
-        const Load *next = op->op == TOP_COPY ? candidate(p, op) : NULL;
-        if (next && next->buffer == l->buffer) break;
+        if (fills(p, op, l->buffer) || fills_inside(p, op, l->buffer)) break;
         bool uses = tile_accesses(p->k, op, l->buffer);
         read = read || reads_by_threads(p, op, l->buffer);
         // Whoever writes a fence means it for what stands in front of it.
