@@ -62,5 +62,14 @@ void check_errors(const CheckReport *r, Diag *d);
 void check_order(const CheckJob *job);
 // products.c: registers of products (O9).
 void check_products(const CheckJob *job);
+// stores.c: bulk stores at the end of their threads (O7).
+void check_stores(const CheckJob *job);
+// mbarriers.c: initialisation before use (O8), bytes and arrivals of one operation (O10).
+void check_init(const CheckJob *job);
+void check_bytes(const CheckJob *job);
+// barriers.c: named barriers (O11).
+void check_barriers(const CheckJob *job);
+// registers.c: shares of registers (O12).
+void check_registers(const CheckJob *job);
 
 #endif

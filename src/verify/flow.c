@@ -27,8 +27,17 @@ int flow_known(const Flow *f, const Operand *predicate)
     if (predicate->kind != OPD_REG || predicate->nterms) return -1;
     for (int i = 0; i < f->nfacts; i++)
         if (f->fact[i].reg == predicate->reg && !predicate->base)
-            return f->fact[i].value != predicate->negate;
+            return (f->fact[i].value != 0) != predicate->negate;
     return -1;
+}
+
+bool flow_value(const Flow *f, const Operand *o, i64 *value)
+{
+    if (o->kind == OPD_IMM) return *value = flow_index(f, o), true;
+    if (o->kind != OPD_REG || o->nterms || o->base) return false;
+    for (int i = 0; i < f->nfacts; i++)
+        if (f->fact[i].reg == o->reg) return *value = f->fact[i].value, true;
+    return false;
 }
 
 // ---- what is walked ------------------------------------------------------------------------------
@@ -83,8 +92,11 @@ static bool walk_if(Flow *f, const Node *n, void *state)
     int known = flow_known(f, &n->op->opnd[0]);
     if (known >= 0) return walk_deeper(f, known ? &n->body : &n->other, state);
     void *second = spare(f, 0, state);
+    bool differs = !(n->op->flags & OPF_UNIFORM);
+    f->divergent += differs;
     bool first_ends = walk_deeper(f, &n->body, state);
     bool second_ends = walk_deeper(f, &n->other, second);
+    f->divergent -= differs;
     if (first_ends && second_ends) f->rules->join(f, state, second, FLOW_IF);
     if (!first_ends && second_ends) memcpy(state, second, f->rules->bytes);
     return first_ends || second_ends;
@@ -101,13 +113,15 @@ static bool always_runs(const ThreadOp *loop)
 static bool walk_for(Flow *f, const Node *n, void *state)
 {
     void *entry = spare(f, 0, state), *body = spare(f, 1, state);
-    bool again, alive;
+    bool again, alive, differs = n->op->flags & OPF_LANES;
+    f->divergent += differs;
     do {
         memcpy(body, state, f->rules->bytes);
         if (f->rules->wants(f, n->op)) f->rules->step(f, body, n->op);
         alive = walk_deeper(f, &n->body, body);
         again = alive && f->rules->join(f, state, body, FLOW_BACK);
     } while (again && !f->gave_up);
+    f->divergent -= differs;
     memcpy(state, alive ? body : entry, f->rules->bytes);
     if (always_runs(n->op)) return alive;
     if (alive) f->rules->join(f, state, entry, FLOW_SKIP);
@@ -186,12 +200,14 @@ static u64 roles_of(const ThreadBlock *b, int warp, u64 hash)
     return hash;
 }
 
+u64 flow_roles(const ThreadFn *fn, int warp) { return roles_of(&fn->body, warp, 0); }
+
 int flow_warps(const ThreadFn *fn, int *warp, int *count)
 {
     u64 seen[FLOW_WARPS];
     int n = 0;
     for (int w = 0; w < MIN(fn->threads / 32, (int)FLOW_WARPS); w++) {
-        u64 hash = roles_of(&fn->body, w, 0);
+        u64 hash = flow_roles(fn, w);
         int k = 0;
         while (k < n && seen[k] != hash) k++;
         if (k < n) {
@@ -224,40 +240,4 @@ void flow_uses(const ThreadOp *op, u8 *use, int most)
         for (int i = operands_of(op, *s); i > 0 && k < most && k < op->nopnd; i--)
             use[k++] = (u8)u;
     }
-}
-
-// A register that is written a second time, or once in a loop or an unrolled region, is marked
-// by the kernel's first operation of all, which is no write of it.
-static void find_writes(const ThreadBlock *b, bool repeats, const ThreadOp **single, bool *twice)
-{
-    enum { MOST = 8 };
-    for (int i = 0; i < b->n; i++) {
-        const ThreadOp *op = b->at[i];
-        if (op->op == OP_FOR && op->opnd[0].kind == OPD_REG) twice[op->opnd[0].reg] = true;
-        if (is_region(op)) {
-            bool inside = repeats || op->op == OP_FOR || op->op == OP_UNROLL;
-            find_writes(&op->body, inside, single, twice);
-            find_writes(&op->other, inside, single, twice);
-            continue;
-        }
-        u8 use[MOST] = {USE_NONE};
-        flow_uses(op, use, MOST);
-        for (int k = 0; k < MIN(op->nopnd, (int)MOST); k++) {
-            const Operand *o = &op->opnd[k];
-            if (o->kind != OPD_REG || use[k] == USE_READ || use[k] == USE_NONE) continue;
-            if (single[o->reg] || repeats || op->guard.kind != OPD_NONE) twice[o->reg] = true;
-            single[o->reg] = op;
-        }
-    }
-}
-
-void flow_constants(const ThreadFn *fn, const ThreadOp **single)
-{
-    Arena *a = arena_new(0);
-    bool *twice = ARENA_ARRAY(a, bool, fn->regs.n + 1);
-    for (int i = 0; i < fn->regs.n; i++) single[i] = NULL;
-    find_writes(&fn->body, false, single, twice);
-    for (int i = 0; i < fn->regs.n; i++)
-        if (twice[i]) single[i] = NULL;
-    arena_free(a);
 }

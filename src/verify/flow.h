@@ -30,8 +30,8 @@ typedef struct {
     void (*end)(Flow *f, void *state, const ThreadOp *exit);
 } FlowRules;
 
-// A predicate register whose value is known.
-typedef struct { int reg; bool value; } FlowFact;
+// A register whose value is known: of a predicate 0 or 1.
+typedef struct { int reg; u32 value; } FlowFact;
 
 struct Flow {
     const CheckJob *job;
@@ -42,6 +42,7 @@ struct Flow {
     const FlowFact *fact;
     int nfacts;
     i64 steps;           // so far
+    int divergent;       // enclosing conditions that are not known and may differ between lanes
     bool gave_up;        // more steps than a quick rule may take: nothing is known
     // the walk's own
     Arena *arena;
@@ -57,17 +58,36 @@ bool flow_run(const CheckJob *job, const FlowRules *rules, void *ctx, int warp,
 // known.
 int flow_known(const Flow *f, const Operand *predicate);
 
+// The value of an operand: an immediate, or a register that is known. False: not known.
+bool flow_value(const Flow *f, const Operand *o, i64 *value);
+
 // One warp for each set of roles that some warp is in: the others do the same. Writes at most
 // FLOW_WARPS warps, and into `count`, when not NULL, how many warps each stands for.
 enum { FLOW_WARPS = 32 };
 int flow_warps(const ThreadFn *fn, int *warp, int *count);
 
+// The roles that a warp is in, as one number.
+u64 flow_roles(const ThreadFn *fn, int warp);
+
 // The position of an operand's first register, or the value of an immediate.
 i64 flow_index(const Flow *f, const Operand *o);
 
-// The predicates (register + 1 in `single`, 0 for others) that are written once, outside of loops:
-// a thread finds the same value in them wherever it reads them. One entry per register.
-void flow_constants(const ThreadFn *fn, const ThreadOp **single);
+// Threads that take the same way: of the same roles, and with the same values in all predicates and
+// numbers of named barriers that follow from the thread's number alone.
+typedef struct {
+    int tid;             // the first of them
+    int count;           // how many
+    int lanes;           // how many of them in one warp, at most
+    u32 warps;           // their warps
+    const FlowFact *fact;
+    int nfacts;
+} FlowThreads;
+// threads.c: all classes of a kernel, in `a`; *n = 0 when there are too many.
+FlowThreads *flow_threads(Arena *a, const ThreadFn *fn, int *n);
+
+// Per register, in `a`: may its value differ between the lanes of this warp? Counted as the same are
+// constants, parameters, block numbers, loop registers and what is computed from them.
+bool *flow_varying(Arena *a, const ThreadFn *fn, int warp);
 
 // What an operation does with the k-th operand, for the letters of its signature.
 typedef enum { USE_NONE, USE_READ, USE_WRITE, USE_BOTH } OperandUse;

@@ -4,7 +4,12 @@
 #include <string.h>
 
 const CheckPart quick_parts[] = {
-    {"products", check_products, true},
+    {"stores", check_stores, true},            // O7
+    {"initialisation", check_init, true},      // O8
+    {"products", check_products, true},        // O9
+    {"bytes", check_bytes, true},              // O10
+    {"barriers", check_barriers, true},        // O11
+    {"registers", check_registers, true},      // O12
 };
 const int quick_parts_n = COUNT(quick_parts);
 
