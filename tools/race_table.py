@@ -121,7 +121,7 @@ class Tiers:
     def check(self, k, right):
         """Proved, or open: a question is no report."""
         status, text = run(self.baton, "check", "--no-cache", *k.words(right))
-        broken = re.findall(r"^  BROKEN +(?:\S+: )?(O\d+|\w+)", text, re.M)
+        broken = re.findall(r"^  BROKEN +(?:\S+: )?(O\d+|[a-z ]+):", text, re.M)
         if right:
             return "reports the twin" if status or broken else ""
         if status != 1 or not broken:
