@@ -18,6 +18,15 @@ typedef struct {
     size_t scratch_bytes;         // of working memory
 } OpsHostSize;
 
+// What holds in the result, row by row: least <= element[row][column] - element[row][minus] <= most
+// for from <= row < to. The verifier rests on it, so it must hold whatever the arguments are.
+typedef struct OpsHostBound {
+    int column, minus;            // minus -1: nothing is subtracted
+    const Expr *from, *to;        // rows
+    const Expr *least, *most;     // NULL: no such bound
+} OpsHostBound;
+enum { OPS_HOST_MAX_BOUNDS = 8 };
+
 typedef struct {
     const char *name;
     int nargs;                    // up to OPS_HOST_MAX_ARGS
@@ -31,10 +40,16 @@ typedef struct {
     // Fills the result, dense and row-major. `scratch` and `out` are aligned to 8 bytes and owned
     // by the caller.
     const char *(*fill)(const i64 *args, void *scratch, void *out);
+    // Bounds of an s32 result as expressions of the arguments; returns how many, up to
+    // OPS_HOST_MAX_BOUNDS. NULL: nothing is said.
+    int (*bounds)(ExprPool *e, const Expr *const *args, OpsHostBound *out);
 } OpsHostFunction;
 
 // NULL when there is no function of that name.
 const OpsHostFunction *ops_host_find(const char *name);
+// Does the result that `fill` made keep the function's own bounds? NULL, or a sentence (static).
+const char *ops_host_check(const OpsHostFunction *f, const i64 *args, const OpsHostSize *size,
+                           const void *result);
 // Name number `index` of the table in its order, NULL past the end.
 const char *ops_host_name(int index);
 

@@ -21,6 +21,17 @@ static void insert_first(Arena *a, Plan *p, PlanStep *s)
     p->steps.at[0] = s;
 }
 
+int plan_bounds(ExprPool *e, const Plan *p, int param, OpsHostBound *out)
+{
+    for (int i = 0; i < p->steps.n; i++) {
+        const PlanStep *s = p->steps.at[i];
+        const OpsHostFunction *f = s->kind == STEP_HOST && s->param == param
+                                       ? ops_host_find(s->function) : NULL;
+        if (f && f->bounds && s->host_args.n == f->nargs) return f->bounds(e, s->host_args.at, out);
+    }
+    return 0;
+}
+
 int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name,
                        const char *function, const Expr *const *args, int nargs, Loc loc)
 {

@@ -134,6 +134,12 @@ bool plan_check(const Plan *p, const ThreadModule *m, Diag *d);
 int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name,
                        const char *function, const Expr *const *args, int nargs, Loc loc);
 
+// What the host function that fills the workspace says about its elements (OpsHostBound), in the
+// names of the plan. Returns how many of `out` there are (OPS_HOST_MAX_BOUNDS places), 0 for other
+// parameters.
+struct OpsHostBound;
+int plan_bounds(ExprPool *e, const Plan *p, int param, struct OpsHostBound *out);
+
 // ---- eval.c: the plan with numbers --------------------------------------------------------------
 typedef struct {                      // a tensor or scalar as the caller passes it
     void *data;                       // host or device address; owned by the caller

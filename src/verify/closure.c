@@ -236,7 +236,8 @@ static bool one_case(Closure *c, CasePlan *p)
 {
     Arena *a = arena_new((size_t)1 << 30);
     const CheckJob *j = c->job;
-    Model m = {.arena = a, .module = j->module, .fn = j->fn, .step = j->step, .diag = j->diag,
+    Model m = {.arena = a, .module = j->module, .fn = j->fn, .plan = j->plan,
+               .step = j->step, .diag = j->diag,
                .terms = c->terms, .bytes = c->bytes, .replays = c->replays, .plan_taken = p->value, .plan_n = p->n,
                .by_value = true, .modulus = c->modulus};
     OrderRun r = {0};

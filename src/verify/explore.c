@@ -138,7 +138,8 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
 {
     CaseVerdict verdict = CASE_CLEAN;
     Arena *a = arena_new((size_t)1 << 30);
-    Model m = {.arena = a, .module = j->module, .fn = j->fn, .step = j->step, .diag = j->diag,
+    Model m = {.arena = a, .module = j->module, .fn = j->fn, .plan = j->plan,
+               .step = j->step, .diag = j->diag,
                .terms = j->terms, .bytes = j->bytes, .replays = j->replays, .plan_taken = taken, .plan_n = *n, .trips_max = j->trips};
     Search s = {.state_limit = j->o->states, .full = j->o->full};
     bind_sizes(j, &m);

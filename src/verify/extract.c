@@ -5,6 +5,7 @@
 // is followed, and numbers are found for sizes and data that lead there. So all roles, and all
 // conditions behind, see one consistent set of numbers.
 #include "exec.h"
+#include "tables.h"
 
 #include <string.h>
 
@@ -197,14 +198,15 @@ static bool backwards(Exec *x, Term lo, Term hi, i64 step)
            (i32)(u32)b < (i32)(u32)a;
 }
 
-// Data is 0 where it is not the thing that varies (tables of tasks begin there), and a device has
-// one multiprocessor, so that one block gets all the work.
-static u64 number_of(const Exec *x, Term leaf, u64 others)
+// Data is the least that it can be where it is not the thing that varies, and a device has one
+// multiprocessor, so that one block gets all the work.
+static u64 number_of(Exec *x, Term leaf, u64 others)
 {
     const PlanStep *s = x->m->step;
     u8 kind = term_leaf_kind(x->m->terms, leaf);
     u64 key = term_leaf_key(x->m->terms, leaf);
-    if (kind == LEAF_LOAD || kind == LEAF_SREG) return 0;
+    if (kind == LEAF_LOAD) return tables_least(x->m, leaf);
+    if (kind == LEAF_SREG) return 0;
     if (kind != LEAF_PARAM || !s || (int)key >= s->args.n) return others;
     const PlanArg *a = &s->args.at[key];
     bool device = a->kind == ARG_VALUE && a->value->op == EX_VAR &&
@@ -233,7 +235,8 @@ static int try_leaf(Exec *x, Term lo, Term hi, i64 step, const Term *leaf, int n
             if (g >= COUNT(grain) && !k) continue;
             term_bind(t, leaf[which], number);
             if (!outcome(x, lo, hi, step, &v) || backwards(x, lo, hi, step) || v < 0 || v >= max ||
-                have[v] || (wanted >= 0 && v != wanted) || !launched(x))
+                have[v] || (wanted >= 0 && v != wanted) || !launched(x) ||
+                !tables_allow(x->m, leaf, n))
                 continue;
             have[v] = true;
             Option *o = &out[v];

@@ -129,6 +129,7 @@ typedef struct {
     Arena *arena;        // of this case
     const ThreadModule *module;
     const ThreadFn *fn;
+    const Plan *plan;    // NULL: none
     const PlanStep *step;
     const Diag *diag;
     Terms *terms;

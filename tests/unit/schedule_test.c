@@ -2,6 +2,7 @@
 // same every time, within its memory, for any sizes; the loads of the Croqtile page within 1%.
 //
 //     schedule_test            prints the balance and the time of the page's loads as well
+#include "../../ops/host.h"
 #include "../../ops/schedule.h"
 
 #include <stdio.h>
@@ -368,9 +369,50 @@ static void test_growth(Tally *t)
     expect(t, ms[1] < 128 * ms[0] + 1, "the time grows about as the tasks do", NULL);
 }
 
+// What host.h says about the elements of the list, on which the verifier rests.
+static void test_bounds(Tally *t)
+{
+    const OpsHostFunction *f = ops_host_find("causal_tasks");
+    u64 state = 7;
+    const char *why = f && f->bounds ? NULL : "nothing is said";
+    for (int i = 0; i < 3000 && !why; i++) {
+        // Few tasks for many CTAs and the other way round.
+        i64 args[OPS_HOST_MAX_ARGS] = {
+            1 + (i64)next_random(&state) % (i % 2 ? 140 : 12), (i64)next_random(&state) % 4,
+            (i64)next_random(&state) % 9, (i64)next_random(&state) % 20,
+            (i64)next_random(&state) % 9, (i64)next_random(&state) % 4};
+        OpsHostSize size;
+        if (f->size(args, &size)) continue;
+        i32 *rows = malloc(size.bytes + 4);
+        void *scratch = malloc(size.scratch_bytes + 8);
+        why = f->fill(args, scratch, rows);
+        if (!why) why = ops_host_check(f, args, &size, rows);
+        free(rows);
+        free(scratch);
+    }
+    expect(t, !why, "the list keeps the bounds that are stated", why);
+
+    // And the check sees what does not.
+    static const struct { int row, column; i32 value; } wrong[] = {
+        {0, 1, 2}, {1, 0, 1}, {2, 3, 0}, {3, 0, -1}, {4, 2, -1}, {5, 3, 9}};
+    i64 args[OPS_HOST_MAX_ARGS] = {2, 1, 2, 2, 4, 0};
+    for (int i = 0; i < COUNT(wrong); i++) {
+        OpsHostSize size;
+        i32 rows[32];
+        i64 scratch[64];
+        f->size(args, &size);
+        why = size.bytes > sizeof rows || size.scratch_bytes > sizeof scratch ? "too large" : NULL;
+        if (!why) why = f->fill(args, scratch, rows);
+        expect(t, !why, "a small list", why);
+        rows[wrong[i].row * 4 + wrong[i].column] = wrong[i].value;
+        expect(t, ops_host_check(f, args, &size, rows) != NULL, "a wrong element is found", NULL);
+    }
+}
+
 int main(void)
 {
     Tally t = {0};
+    test_bounds(&t);
     test_by_hand(&t);
     test_corners(&t);
     test_random(&t);
