@@ -20,7 +20,7 @@ typedef struct {
 
 // What holds in the result, row by row: least <= element[row][column] - element[row][minus] <= most
 // for from <= row < to. The verifier rests on it, so it must hold whatever the arguments are.
-typedef struct OpsHostBound {
+typedef struct {
     int column, minus;            // minus -1: nothing is subtracted
     const Expr *from, *to;        // rows
     const Expr *least, *most;     // NULL: no such bound

@@ -1,7 +1,6 @@
 // host.c - host steps for the compiler: a workspace of a plan together with the step that fills it,
 // from the name of a host function and its arguments as expressions.
 #include "plan.h"
-#include "../../ops/host.h"
 
 #include <string.h>
 

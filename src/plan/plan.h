@@ -10,6 +10,7 @@
 #ifndef BATON_PLAN_H
 #define BATON_PLAN_H
 
+#include "../../ops/host.h"
 #include "../base/expr.h"
 #include "../target/tma.h"
 #include "../thread/thread.h"
@@ -137,8 +138,7 @@ int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name
 // What the host function that fills the workspace says about its elements (OpsHostBound), in the
 // names of the plan. Returns how many of `out` there are (OPS_HOST_MAX_BOUNDS places), 0 for other
 // parameters.
-struct OpsHostBound;
-int plan_bounds(ExprPool *e, const Plan *p, int param, struct OpsHostBound *out);
+int plan_bounds(ExprPool *e, const Plan *p, int param, OpsHostBound *out);
 
 // ---- eval.c: the plan with numbers --------------------------------------------------------------
 typedef struct {                      // a tensor or scalar as the caller passes it

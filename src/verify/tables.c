@@ -4,7 +4,6 @@
 // that has no number is 1. That decides in which rows an element lies, and the numbers with which
 // the search begins. A value is refused only by bounds that hold for all sizes.
 #include "tables.h"
-#include "../../ops/host.h"
 
 #include <string.h>
 
@@ -20,7 +19,7 @@ typedef struct {
     OpsHostBound bound[OPS_HOST_MAX_BOUNDS];
 } Place;
 
-// ---- numbers for names ----------------------------------------------------------------------------
+// ---- numbers for names --------------------------------------------------------------------------
 
 typedef struct { Model *m; bool guess; } Names;
 
@@ -31,7 +30,8 @@ static bool name_value(void *ctx, const char *name, i64 *value)
     u64 v;
     for (int i = 0; i < s->args.n; i++) {
         const PlanArg *a = &s->args.at[i];
-        if (a->kind != ARG_VALUE || a->value->op != EX_VAR || strcmp(a->value->name, name)) continue;
+        if (a->kind != ARG_VALUE || a->value->op != EX_VAR || strcmp(a->value->name, name) != 0)
+            continue;
         if (term_value(x->m->terms, term_leaf(x->m->terms, LEAF_PARAM, (u64)i), &v))
             return *value = (i32)(u32)v, true;
     }
@@ -45,7 +45,7 @@ static bool number(Model *m, const Expr *e, bool guess, i64 *v)
     return e && !expr_eval(e, name_value, &names, v);
 }
 
-// ---- places -----------------------------------------------------------------------------------------
+// ---- places -------------------------------------------------------------------------------------
 
 // Is the address that of another block than the first?
 static bool elsewhere(Model *m, Term x, int depth)
@@ -120,7 +120,7 @@ static bool in_rows(Model *m, const Place *p, const OpsHostBound *b)
     return number(m, b->to, true, &to) && p->row < to;
 }
 
-// ---- values -----------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static i64 as_s32(u64 v) { return (i32)(u32)v; }
 
