@@ -15,7 +15,8 @@ typedef struct {
 // Rows and names of the options that change the program, the same in every command that compiles.
 #define CLI_PROGRAM_ENUM OPT_NO_SPECIALISE, OPT_HANDOFF, OPT_UNSAFE
 #define CLI_PROGRAM_OPTIONS                                                                        \
-    {"--no-specialise", NULL, "loops with [[pipeline]] stay loops; the results have the same bits"}, \
+    {"--no-specialise", NULL, "loops with [[pipeline]] stay loops; the results have the same\n"     \
+                              "bits"},                                                             \
     {"--handoff", "POLICY", "what stands before a slot that was read is handed back: proxy\n"      \
                             "(default), delay, membar or none; the last two are unsound"},         \
     {"--unsafe", NULL, "allow unsound handoff policies, with a warning"}

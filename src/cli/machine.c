@@ -1,5 +1,5 @@
-// machine.c - assembles and audits. A slot that is handed back with the policy `delay` relies on where
-// the assembler put the uses of what was read from it; only its output tells.
+// machine.c - assembles and audits. A slot that is handed back with the policy `delay` relies on
+// where the assembler put the uses of what was read from it; only its output tells.
 #include "machine.h"
 
 #include "../verify/audit.h"
@@ -11,7 +11,8 @@ static bool audited(Compilation *c, const Buf *code)
     AuditOptions how = {.ptx = c->ptx.s, .closed = true};
     const char *why = cubin_read(c->arena, (const u8 *)code->s, code->n, &cubin);
     if (why) {
-        diag_error(c->diag, (Loc){0}, NULL, "cannot audit the machine code of %s: %s", c->path, why);
+        diag_error(c->diag, (Loc){0}, NULL, "cannot audit the machine code of %s: %s", c->path,
+                   why);
         return false;
     }
     for (int i = 0; i < cubin.texts.n; i++) {
@@ -21,8 +22,8 @@ static bool audited(Compilation *c, const Buf *code)
         Buf text = {0};
         audit_print(&k, &text);
         diag_error(c->diag, (Loc){0}, "use the policy proxy",
-                   "the machine code of %s did not pass the audit, which the policy `delay` needs:\n%s",
-                   c->path, text.s);
+                   "the machine code of %s did not pass the audit, which the policy `delay` "
+                   "needs:\n%s", c->path, text.s);
         buf_free(&text);
         return false;
     }

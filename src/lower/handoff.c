@@ -1,12 +1,12 @@
-// handoff.c - what is emitted in front of a trigger, so that what the thread did before it has happened
-// for those that it lets go.
+// handoff.c - what is emitted in front of a trigger, so that what the thread did before it has
+// happened for those that it lets go.
 //
-// A proxy fence orders the thread's ordinary accesses to shared memory before the async proxy's that
-// follow the trigger: without it a slot's next load may land before a read has bound (O6), or a
-// product may read what was there before a store (O4). It stands in front of each trigger that
-// follows such an access. A slot that is handed back with another policy (src/tile/handoff.c) leaves
-// it out for the reads of that slot, and for them alone: stores into the slot, and stores into
-// buffers that other roles use too, are fenced all the same.
+// A proxy fence orders the thread's ordinary accesses to shared memory before the async proxy's
+// that follow the trigger: without it a slot's next load may land before a read has bound (O6),
+// or a product may read what was there before a store (O4). It stands in front of each trigger
+// that follows such an access. A slot that is handed back with another policy
+// (src/tile/handoff.c) leaves it out for the reads of that slot, and for them alone: stores into
+// the slot, and stores into buffers that other roles use too, are fenced all the same.
 #include "impl.h"
 
 static bool any_loose(const Lower *l)
@@ -101,9 +101,9 @@ static void fence(Lower *l)
     sync_fenced(l);
 }
 
-// Are all loose accesses reads of slots that have an unsound policy, and another trigger? A fence here
-// would hide what they are there to show. All others it fences, since the audit of the machine code
-// sees loads that are pending at an arrival, and not which slot it is for.
+// Are all loose accesses reads of slots that have an unsound policy, and another trigger? A fence
+// here would hide what they are there to show. All others it fences, since the audit of the
+// machine code sees loads that are pending at an arrival, and not which slot it is for.
 static bool left_to_others(const Lower *l, const TileOp *op)
 {
     if (!l->k->events.at[op->event].hands) return false;

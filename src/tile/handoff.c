@@ -1,11 +1,12 @@
-// handoff.c - pass: what stands before the trigger that hands back a slot (TileHandoff), bound to the
-// slot that it protects and not to a place of the source.
+// handoff.c - pass: what stands before the trigger that hands back a slot (TileHandoff), bound to
+// the slot that it protects and not to a place of the source.
 //
-// An event that is waited for in front of loads into a buffer hands that buffer back. Where threads
-// have read values of it by ordinary loads, those must have bound before the trigger: a buffer's own
-// policy says how, else the one of the command line, else the proxy fence. The pass writes the policy
-// into the trigger and refuses what is not sound: `membar` and `none` unless --unsafe, which makes
-// them warnings, and `delay` where a value has no pinned use before the trigger. The lowering emits.
+// An event that is waited for in front of loads into a buffer hands that buffer back. Where
+// threads have read values of it by ordinary loads, those must have bound before the trigger: a
+// buffer's own policy says how, else the one of the command line, else the proxy fence. The pass
+// writes the policy into the trigger and refuses what is not sound: `membar` and `none` unless
+// --unsafe, which makes them warnings, and `delay` where a value has no pinned use before the
+// trigger. The lowering emits.
 #include "passes.h"
 #include "visit.h"
 

@@ -1,12 +1,12 @@
-// pin.c - pinned uses: where all values that threads read from a buffer have been used in a way that
-// the assembler cannot move behind a later arrive (docs/machine-model.md, O6).
+// pin.c - pinned uses: where all values that threads read from a buffer have been used in a way
+// that the assembler cannot move behind a later arrive (docs/machine-model.md, O6).
 //
-// Pinned are a store of the value, or of what was computed from it, and a product that takes it from
-// registers and has been waited for. Arithmetic alone is not. The analysis walks over one list of
-// statements and keeps, for each statement that reads the buffer, the fragments and scalars that
-// still hold all of its values; branches are followed on both ways. It gives up, and answers
-// "nowhere", for reads in loops that the same statement does not store, for conditions, and for
-// stores that only some of the readers carry out.
+// Pinned are a store of the value, or of what was computed from it, and a product that takes it
+// from registers and has been waited for. Arithmetic alone is not. The analysis walks over one
+// list of statements and keeps, for each statement that reads the buffer, the fragments and
+// scalars that still hold all of its values; branches are followed on both ways. It gives up, and
+// answers "nowhere", for reads in loops that the same statement does not store, for conditions,
+// and for stores that only some of the readers carry out.
 #include "visit.h"
 
 typedef struct {                   // the values that one statement read
@@ -128,8 +128,8 @@ static void new_values(Pins *p, int frag, int scalar, bool pinned)
     vec_push(p->m->arena, &p->values, v);
 }
 
-// Statements of an apply in order. Over a vector only one of the threads that hold an element stores
-// it, so a store there pins nothing.
+// Statements of an apply in order. Over a vector only one of the threads that hold an element
+// stores it, so a store there pins nothing.
 static void walk_apply(Pins *p, const TileOp *apply)
 {
     bool matrix = apply->var2 != NULL;

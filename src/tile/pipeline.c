@@ -1,11 +1,12 @@
 // pipeline.c - pass: loops with [[pipeline(S)]] become a producer and consumers.
 //
-// Input: a program without roles whose loops copy tiles and compute. Output: the same computation by
-// two roles. The producer (pipeline_slice.c) brings the tiles through the TMA unit; the consumers run
-// the program as it was written, where each copy has become a wait for its tile in front of the first
-// operation that uses it, and a trigger behind the last one that hands the slot back. A copied buffer
-// has S slots; its orders are counted by both sides alike, and go on from one loop to the next. What
-// the trigger needs in front of it (the handoff policy) is the lowering's (src/lower/handoff.c).
+// Input: a program without roles whose loops copy tiles and compute. Output: the same computation
+// by two roles. The producer (pipeline_slice.c) brings the tiles through the TMA unit; the
+// consumers run the program as it was written, where each copy has become a wait for its tile in
+// front of the first operation that uses it, and a trigger behind the last one that hands the
+// slot back. A copied buffer has S slots; its orders are counted by both sides alike, and go on
+// from one loop to the next. What the trigger needs in front of it (the handoff policy) is the
+// lowering's (src/lower/handoff.c).
 //
 // Three rules keep it right. Both sides execute the loads in the same order, under the same
 // conditions. All uses of a tile stand behind its load in the same round. Loads come first: nothing
@@ -492,8 +493,9 @@ static int tell_refused(const Pipe *p)
     return go;
 }
 
-// A fence of the block does not bind the reads in front of it, and with no tile to hold on to it would
-// come to stand behind the trigger, which follows the last read: the trigger goes behind it.
+// A fence of the block does not bind the reads in front of it, and with no tile to hold on to it
+// would come to stand behind the trigger, which follows the last read: the trigger goes behind
+// it.
 static void tell_fences(const Pipe *p)
 {
     for (int i = 0; i < p->loads.n; i++) {
@@ -502,8 +504,8 @@ static void tell_fences(const Pipe *p)
         diag_warning(p->m->diag, l->fence->loc,
                      "leave it out; to keep the slot up to some place, hand the tile to a helper "
                      "there: `call f(tile)`",
-                     "this fence names no tile, so the slot of '%s' would be handed back behind its "
-                     "last read, in front of the fence; it is handed back behind the fence. But a "
+                     "this fence names no tile, so the slot of '%s' would be handed back behind "
+                     "its last read, in front of the fence; it is handed back behind the fence. But a "
                      "fence of the block binds no read (O6): the policy of the slot does",
                      p->k->buffers.at[l->op->dst.buffer].name);
     }

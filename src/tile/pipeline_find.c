@@ -1,9 +1,10 @@
 // pipeline_find.c - which copies of a kernel a producer can bring.
 //
-// A copy from global to shared memory by the whole block becomes a load when the TMA unit can take
-// it, everything that it depends on can be computed by another thread, nothing in the kernel writes
-// to its source, and its buffer is filled by such copies alone and used only behind them in the same
-// round. The rules are asked one after the other; the first that is broken is the reason told.
+// A copy from global to shared memory by the whole block becomes a load when the TMA unit can
+// take it, everything that it depends on can be computed by another thread, nothing in the kernel
+// writes to its source, and its buffer is filled by such copies alone and used only behind them
+// in the same round. The rules are asked one after the other; the first that is broken is the
+// reason told.
 #include "pipeline.h"
 
 #include <string.h>
@@ -132,7 +133,8 @@ static void check_copy(Pipe *p, Load *l)
     bool aligned;
     const char *why = NULL, *hint = NULL;
     if (op->dst.slot || d->slots > 1)
-        why = "its buffer has slots of its own", hint = "declare one buffer; the pipeline has slots";
+        why = "its buffer has slots of its own",
+        hint = "declare one buffer; the pipeline has slots";
     else if (!whole_buffer(p, &op->dst))
         why = "it fills a part of its buffer", hint = "copy tiles of the buffer's shape";
     else if (op->cluster)
@@ -191,8 +193,8 @@ static bool fills_inside(const Pipe *p, const TileOp *op, int buffer)
     return false;
 }
 
-// Every read stands behind a copy in the same list or in one around it, and nobody else writes. A loop
-// or branch with copies into the buffer ends what was copied in front of it.
+// Every read stands behind a copy in the same list or in one around it, and nobody else writes. A
+// loop or branch with copies into the buffer ends what was copied in front of it.
 static void cover_list(Cover *c, const TileBlock *b)
 {
     const TileOp *outer = c->load;
@@ -224,7 +226,7 @@ typedef struct {
     const Pipe *p;
     int buffer;
     VEC(int) futures;              // products in flight that read it
-    bool ordinary;                 // loads of the threads read it
+    bool ordinary, others;         // loads of the threads read it; other buffers
 } Readers;
 
 static void note_reader(void *ctx, const TileOp *op, TileView *v, int how)
@@ -240,15 +242,19 @@ static void note_ordinary(void *ctx, const TileOp *op, TileView *v, int how)
 {
     Readers *r = ctx;
     (void)op;
-    r->ordinary |= (how & ACCESS_GENERIC) && v->buffer >= 0 &&
-                   tile_memory(r->p->k, v->buffer) == r->buffer;
+    if (!(how & ACCESS_GENERIC) || !(how & ACCESS_READ) || v->buffer < 0 ||
+        r->p->k->buffers.at[v->buffer].kind != TB_SHARED)
+        return;
+    if (tile_memory(r->p->k, v->buffer) == r->buffer) r->ordinary = true;
+    else r->others = true;
 }
 
-static bool reads_by_threads(const Pipe *p, TileOp *op, int buffer)
+// 1: ordinary loads in the operation read the buffer; -1: they read others only; 0: there are none.
+static int reads_by_threads(const Pipe *p, TileOp *op, int buffer)
 {
     Readers r = {.p = p, .buffer = buffer};
     tile_visit_all(op, note_ordinary, &r);
-    return r.ordinary;
+    return r.ordinary ? 1 : r.others ? -1 : 0;
 }
 
 // First and last place of the list that uses what the load brings. A product that runs on uses its
@@ -262,8 +268,9 @@ static void find_uses(Pipe *p, Load *l)
         TileOp *op = b->at[i];
         if (fills(p, op, l->buffer) || fills_inside(p, op, l->buffer)) break;
         bool uses = tile_accesses(p->k, op, l->buffer);
-        read = read || reads_by_threads(p, op, l->buffer);
-        // Whoever writes a fence means it for what stands in front of it.
+        int other = reads_by_threads(p, op, l->buffer);
+        read = other == 1 || (read && other == 0);
+        // Whoever writes a fence means it for the reads in front of it.
         if (op->op == TOP_FENCE && !op->imm && read) {
             l->fence = op;
             uses = true;
@@ -301,8 +308,8 @@ static void check_future(Load *l)
            "it is not waited for in the list of statements that it stands in");
 }
 
-// With the policy `delay` the slot is handed back behind pinned uses of what was read from it. Where
-// there are none, handoff.c refuses the policy.
+// With the policy `delay` the slot is handed back behind pinned uses of what was read from it.
+// Where there are none, handoff.c refuses the policy.
 static void delay_release(Pipe *p, Load *l)
 {
     if (tile_policy(p->m, &p->k->buffers.at[l->buffer]) != HANDOFF_DELAY || l->first == l->at)

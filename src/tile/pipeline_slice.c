@@ -1,10 +1,10 @@
-// pipeline_slice.c - the producer's program: the loads, the loops and branches that they stand in, and
-// the scalars that decide where they go and how often.
+// pipeline_slice.c - the producer's program: the loads, the loops and branches that they stand
+// in, and the scalars that decide where they go and how often.
 //
-// The producer runs ahead of the consumers, so it may use only what it can compute by itself: sizes,
-// block indices, loops, scalars made of those and of global memory that the kernel does not write.
-// What comes from fragments, shared or local memory, a vote or an atomic stays with the consumers,
-// and so do the loads that depend on it.
+// The producer runs ahead of the consumers, so it may use only what it can compute by itself:
+// sizes, block indices, loops, scalars made of those and of global memory that the kernel does
+// not write. What comes from fragments, shared or local memory, a vote or an atomic stays with
+// the consumers, and so do the loads that depend on it.
 #include "pipeline.h"
 
 typedef struct {
@@ -166,15 +166,15 @@ static int moves_with(const Expr *e, const char *var)
     if (!e || !expr_uses(e, var)) return 0;
     if (e->op == EX_VAR) return 1;
     i64 unused;
-    bool linear = e->op == EX_ADD || e->op == EX_SUB ||
-                  (e->op == EX_MUL && (expr_is_const(e->a, &unused) || expr_is_const(e->b, &unused)));
-    if (!linear) return -1;
+    bool scaled = e->op == EX_MUL &&
+                  (expr_is_const(e->a, &unused) || expr_is_const(e->b, &unused));
+    if (e->op != EX_ADD && e->op != EX_SUB && !scaled) return -1;
     int a = moves_with(e->a, var), b = moves_with(e->b, var);
     return a < 0 || b < 0 ? -1 : 1;
 }
 
-// A tile whose place depends on every block index and loop is read once: the cache need not keep it.
-// One that does not will be read again, by this block or by others.
+// A tile whose place depends on every block index and loop is read once: the cache need not keep
+// it. One that does not will be read again, by this block or by others.
 static TileHint hint_of(const Pipe *p, const Load *l)
 {
     const TileOp *op = l->op;
@@ -203,7 +203,8 @@ static TileHint hint_of(const Pipe *p, const Load *l)
     return shared ? HINT_EVICT_LAST : HINT_EVICT_FIRST;
 }
 
-// Waits for the slot, unless it is filled once or an earlier load of the same events did, and loads.
+// Waits for the slot, unless it is filled once or an earlier load of the same events did, and
+// loads.
 static void slice_load(Slice *s, const Load *l, TileBlock *to)
 {
     Pipe *p = s->p;

@@ -1,5 +1,5 @@
-// protect.c - which event hands back which buffer, read off the side that fills it: what is waited for
-// in front of a load protects the place of the load.
+// protect.c - which event hands back which buffer, read off the side that fills it: what is
+// waited for in front of a load protects the place of the load.
 #include "tile.h"
 
 // One wait in front of a load, or of several loads that follow one another, protects their places.

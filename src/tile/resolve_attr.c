@@ -1,5 +1,5 @@
-// resolve_attr.c - attributes of loops and buffers: [[pipeline(S)]] and [[handoff(P)]]. What they mean
-// is decided by tile/pipeline.c and the lowering.
+// resolve_attr.c - attributes of loops and buffers: [[pipeline(S)]] and [[handoff(P)]]. What they
+// mean is decided by tile/pipeline.c and the lowering.
 #include "resolve.h"
 
 #include <string.h>
