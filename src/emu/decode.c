@@ -347,6 +347,11 @@ EmuProgram *emu_decode(Arena *a, const EmuLaunch *l, const char **why, Loc *wher
         d.reg_unit[i] = p->units;
         p->units += (u32)r->count * (wide(r->class) ? 2 : 1);
     }
+    bool *wide_unit = ARENA_ARRAY(a, bool, p->units + 2);
+    for (int i = 0; i < l->fn->regs.n && !d.why; i++)
+        for (int k = 0; wide(l->fn->regs.at[i].class) && k < l->fn->regs.at[i].count; k++)
+            wide_unit[d.reg_unit[i] + 2 * (u32)k] = true;
+    p->wide_unit = wide_unit;
     p->units += 2; // a 64-bit access to a 32-bit register stays inside
     d.special = p->units;
     d.first_constant = p->units + SR_COUNT + 1;

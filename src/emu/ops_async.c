@@ -231,33 +231,6 @@ static void note_box(EmuWarp *w, const EmuEffect *e, int param, bool write)
 
 // ---- loads --------------------------------------------------------------------------------------
 
-// Registers whose load has not bound yet and whose value nobody has used get what lies there now.
-// This makes O6 visible in values: the assembler may sink a load below the release of its slot,
-// and then it reads what the next bulk load brought. Called right after such a load has landed in
-// [low, high). Values that some operation has used are out of reach: undoing those would mean to
-// run the operations again. The hazard itself does not depend on this.
-static void late_reads(EmuCta *c, u32 low, u32 high)
-{
-    EmuSchedule s = c->run->launch->schedule;
-    if (s == SCHED_ROUND_ROBIN || !c->run->hazards || !emu_chance(c, s == SCHED_RANDOM ? 128 : 224))
-        return;
-    for (int i = 0; i < c->warps; i++) {
-        EmuWarp *w = &c->warp[i];
-        for (u64 rest = w->live & ~w->used; rest; rest &= rest - 1) {
-            const EmuToken *t = &w->token[__builtin_ctzll(rest)];
-            for (int l = 0; l < EMU_LANES; l++) {
-                if (!(t->mask >> l & 1) || t->addr[l] == UINT32_MAX) continue;
-                if (t->addr[l] < low || t->addr[l] + (u32)t->count * t->bytes > high) continue;
-                for (u32 k = 0; k < t->count; k++) {
-                    u32 *r = w->regs + (size_t)(t->unit + k * (t->bytes == 8 ? 2 : 1)) * 32;
-                    u8 *to = (u8 *)r + (t->bytes == 8 ? 8 : 4) * l;
-                    memcpy(to, c->smem + t->addr[l] + k * t->bytes, t->bytes);
-                }
-            }
-        }
-    }
-}
-
 // A bulk load arrives: bytes, then their count on the mbarrier. The phase that counts them is
 // known only now; the record takes it over for those who later ask whether the phase was observed.
 static void land(EmuCta *c, EmuEffect *e)
@@ -271,7 +244,7 @@ static void land(EmuCta *c, EmuEffect *e)
         u32 *p = &b->clock->phases[emu_bar_clock(e->by, (u32)i)];
         *p = MAX(*p, e->known[i]);
     }
-    late_reads(c, e->smem, e->smem + box.rows * box.pitch);
+    emu_late_landed(c, e->smem, e->smem + box.rows * box.pitch);
     emu_bar_landed(c, b, tma_box_bytes(&e->arg->tmap), e->op);
 }
 

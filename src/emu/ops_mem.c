@@ -262,6 +262,7 @@ static void late_load(EmuWarp *w, const EmuOp *op, const EmuOpnd *to, u32 mask, 
 {
     if (!access || op->src->nmem < 1 || !w->cta->run->prog->async_buffer[op->src->mem[0].buffer])
         return;
+    emu_late_begin(w);
     int t = emu_token_new(w, access);
     EmuToken *token = &w->token[t];
     if (token->access == access) {
@@ -276,6 +277,7 @@ static void late_load(EmuWarp *w, const EmuOp *op, const EmuOpnd *to, u32 mask, 
         u32 unit = to->unit + k * (to->class == RC_B64 ? 2 : 1);
         w->unit[unit].taint |= 1ull << t;
     }
+    if (token->mask && token->access == access) emu_late_load(w, op, mask, t);
 }
 
 // ld.shared: alignment is that of the whole vector. The address is a pinned use: a load cannot run
@@ -424,7 +426,7 @@ EmuResult emu_op_LDMATRIX(EmuWarp *w, const EmuOp *op, u32 mask)
     }
     if (hazards) {
         emu_write_regs(w, op, to, mask);
-        // No offsets: a register is gathered from two rows, so late_reads does not reread it. The
+        // No offsets: a register is gathered from two rows, so late.c does not reread it. The
         // token, and with it the report, works all the same.
         late_load(w, op, to, mask, access, NULL, 4);
     }

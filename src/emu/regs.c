@@ -43,6 +43,7 @@ static void written(EmuWarp *w, const EmuOp *op, u32 unit, u32 mask, u64 taint)
     u->taint = mask == (u32)EMU_FULL ? taint : taint | u->taint;
     u->fences = w->fences;
     u->init |= mask;
+    w->late_lanes[unit] &= ~mask;
 }
 
 // Sources to destinations by the operand list: the result depends on all loads that a source or
@@ -64,8 +65,9 @@ void emu_track(EmuWarp *w, const EmuOp *op, u32 mask)
     if (op->guard >= 0) taint |= unit[op->guard].taint;
     // Bits of tokens that have bound meanwhile are dropped lazily, here and in sweep.
     taint &= w->live;
-    w->used |= taint;
+    bool late = emu_late_pure(w, op, mask);
     for (int i = 0; i < op->ndst; i++) written(w, op, op->o[i].unit, mask, taint);
+    if (late) emu_late_mark(w, op->o, op->ndst, mask);
 }
 
 // A range of registers is read by an operation that tracks for itself; `pin`: by a pinned use
@@ -79,7 +81,6 @@ void emu_read_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask, bool
         taint |= w->unit[unit].taint;
     }
     taint &= w->live;
-    w->used |= taint;
     if (pin && taint) emu_pin(w, taint);
 }
 
@@ -133,7 +134,6 @@ int emu_token_new(EmuWarp *w, u32 access)
     int i = __builtin_ctzll(w->clean);
     w->clean &= w->clean - 1;
     w->live |= 1ull << i;
-    w->used &= ~(1ull << i);
     memset(&w->token[i], 0, sizeof w->token[i]);
     w->token[i].access = access;
     return i;

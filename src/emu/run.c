@@ -449,12 +449,14 @@ static void start_warp(EmuCta *c, EmuWarp *w)
     *w = (EmuWarp){.regs = regs, .unit = unit, .flags = flags, .cta = c, .at = c, .id = id,
                    .index = old.index, .sent = old.sent, .clock = clock, .part = part,
                    .mask = (u32)EMU_FULL, .alive = (u32)EMU_FULL, .epoch = 1, .clean = ~0ull,
-                   .commits = old.commits, .flight = old.flight, .token = old.token};
+                   .commits = old.commits, .flight = old.flight, .token = old.token,
+                   .late = old.late, .late_lanes = old.late_lanes};
     w->commits.n = w->flight.n = 0;
     emu_clock_clear(c->run, clock);
     if (w->sent) memset(w->sent, 0, sizeof *w->sent * c->run->ctas);
     memset(unit, 0, sizeof *unit * p->units);
     memset(flags, 0, p->all_units);
+    memset(w->late_lanes, 0, sizeof *w->late_lanes * p->all_units);
     memset(regs, 0, (size_t)p->units * 128);
     for (int s = 0; s < SR_COUNT; s++) {
         static const u32 none = 0;
@@ -547,6 +549,7 @@ static EmuWarp *new_warps(EmuRun *r, EmuCta *c)
         w->unit = ARENA_ARRAY(r->arena, EmuUnit, p->all_units + 1);
         w->flags = ARENA_ARRAY(r->arena, u8, p->all_units + 1);
         w->token = ARENA_ARRAY(r->arena, EmuToken, EMU_TOKENS);
+        w->late_lanes = ARENA_ARRAY(r->arena, u32, p->all_units + 1);
         w->index = c->rank * r->warp_stride + (u32)i;
         if (r->ctas > 1) w->sent = ARENA_ARRAY(r->arena, EmuSent, r->ctas);
         w->clock = emu_clock_new(r);

@@ -79,6 +79,7 @@ typedef struct {
     u32 n;                     // operations
     u32 units;                 // register units that the program can write
     u32 all_units;             // with constants behind them
+    const bool *wide_unit;     // [units] first unit of a 64-bit register
     u32 special;               // first unit of the special registers (SR_COUNT of them)
     const u32 *constants;      // [all_units - special - SR_COUNT - 1][32]
     const bool *async_buffer;  // buffers that bulk loads write (or that share bytes with such)
@@ -268,8 +269,11 @@ struct EmuWarp {
     EmuClock *clock, *part;    // of all lanes, and of those in part_mask
     u32 part_mask;
     // unbound loads
-    u64 live, clean, used;     // tokens alive; fresh since the last sweep; read by any op
+    u64 live, clean;           // tokens alive; fresh since the last sweep
     EmuToken *token;
+    u32 *late, late_n;         // late.c: record of unbound loads and arithmetic; words in it
+    u32 *late_lanes;           // [all_units] lanes whose value the record makes
+    bool late_lost;            // the record was too short
     // cp.async and bulk groups per lane
     u32 cp_group[EMU_LANES], bulk_group[EMU_LANES]; // serial of the open group
     // wgmma
@@ -343,6 +347,7 @@ struct EmuCta {
     i64 id[3];
     int warps, bars_n, groups; // groups: complete sets of four warps
     u8 *smem;
+    u32 *late_regs;            // late.c: a warp's registers, to run its record on; NULL before
     u32 smem_bytes;
     EmuWarp *warp;
     EmuBar *bar;
@@ -422,6 +427,15 @@ void emu_read_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask, bool
 void emu_write_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask);
 void emu_pin(EmuWarp *w, u64 taint);           // binds loads now
 int emu_token_new(EmuWarp *w, u32 access);     // token that the loaded registers carry
+
+// ---- late.c: values of late reads ----------------------------------------------------------------
+void emu_late_begin(EmuWarp *w);               // before a new token
+void emu_late_load(EmuWarp *w, const EmuOp *op, u32 mask, int token); // op->o[0] has been loaded
+// Before a pure operation runs: whether the record will make its results. They are then marked,
+// once the registers count as written: each write unmarks the lanes.
+bool emu_late_pure(EmuWarp *w, const EmuOp *op, u32 mask);
+void emu_late_mark(EmuWarp *w, const EmuOpnd *o, int n, u32 mask); // n operands
+void emu_late_landed(EmuCta *c, u32 low, u32 high); // arena offsets of what a bulk load has written
 
 // ---- clock.c ------------------------------------------------------------------------------------
 EmuClock *emu_clock_new(EmuRun *r);
