@@ -167,7 +167,7 @@ static int copy_arrays_out(Run *r, RtError *e)
 // goes to a GPU where its handoffs were looked at and must stay what they are.
 static int load(Run *r, RtError *e)
 {
-    bool audit = r->c->tile->delayed && !is_emulator(r);
+    bool audit = r->c->tile && r->c->tile->delayed && !is_emulator(r);
     if (audit && !cli_machine_code(r->c, &r->cubin)) return EXIT_INPUT;
     // A NUL ends the text for the driver.
     buf_putc(&r->c->ptx, '\0');
