@@ -540,6 +540,7 @@ static void pipeline_kernel(TileModule *m, TileFn *fn, TileKernel *k)
     TileOp *loop = first_loop(&k->body);
     if (!loop) return;
     Pipe p = {.m = m, .k = k, .loop = loop};
+    p.candidates = map_new(m->arena);
     p.load_of = map_new(m->arena);
     p.parallel = map_new(m->arena);
     p.scalar_of = map_new(m->arena);

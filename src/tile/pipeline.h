@@ -65,6 +65,7 @@ typedef struct {
     VEC(Load) loads;
     VEC(Ring) rings;
     VEC(Class) classes;
+    Map *candidates;               // operation -> index of its load + 1
     Map *load_of;                  // operation -> index of its load + 1, of accepted ones
     Map *parallel;                 // '%' names of parallel levels below the block
     Map *scalar_of;                // '%' name of a scalar -> index + 1

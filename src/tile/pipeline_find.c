@@ -47,10 +47,12 @@ static void find_loads(Pipe *p, Scope *s, bool inside)
         TileOp *op = s->list->at[i];
         if (op->op == TOP_PAR && op->level != LEVEL_BLOCK) map_put(p->parallel, op->var, p);
         if (op->op == TOP_COPY && p->k->buffers.at[op->dst.buffer].kind == TB_SHARED &&
-            p->k->buffers.at[op->src.buffer].kind == TB_GLOBAL)
+            p->k->buffers.at[op->src.buffer].kind == TB_GLOBAL) {
             vec_push(p->m->arena, &p->loads,
                      ((Load){.op = op, .scope = s, .at = i, .first = i, .last = i, .ring = -1,
                              .buffer = tile_memory(p->k, op->dst.buffer)}));
+            map_put(p->candidates, op, (void *)(intptr_t)p->loads.n);
+        }
         bool in = inside || op->stages;
         for (int k = 0; k < 2; k++) {
             TileBlock *list = k ? &op->other : &op->body;
@@ -172,9 +174,8 @@ static void cover_view(void *ctx, const TileOp *op, TileView *v, int how)
 
 static Load *candidate(const Pipe *p, const TileOp *op)
 {
-    for (int i = 0; i < p->loads.n; i++)
-        if (p->loads.at[i].op == op) return &p->loads.at[i];
-    return NULL;
+    intptr_t i = (intptr_t)map_get(p->candidates, op);
+    return i ? &p->loads.at[i - 1] : NULL;
 }
 
 static bool fills(const Pipe *p, const TileOp *op, int buffer)
