@@ -1,7 +1,7 @@
 // sets_tool.c - bounds and outputs of one file, for tests:
 //
 //   sets_tool FILE.co [NAME=VALUE ...]   compiles, then asks; NAME=VALUE defines a macro
-//   sets_tool FILE.thr                   reads kernels; a launch plan may stand in lines `#@ ...`
+//   sets_tool FILE.thr                   reads kernels; a launch plan may stand in lines `//@ ...`
 //   sets_tool -t FILE                    also prints the milliseconds that each part took
 //
 // One line for each thing that was said: proved, broken, open, assumed. Exit status: 0 nothing is
@@ -54,7 +54,8 @@ static int check_thr(const char *path, const char *text, size_t n, Arena *a, Dia
     u16 file = diag_add_file(d, path, text, n);
     ExprPool *e = expr_pool_new(a, intern_new(a));
     ThreadModule *m = thread_read(a, e, d, file, text, n);
-    Plan *p = strstr(text, "\n#@ plan") ? plan_read(a, e, d, file, "#@ ", text, n) : NULL;
+    bool has = !strncmp(text, "//@ ", 4) || strstr(text, "\n//@ ");
+    Plan *p = has ? plan_read(a, e, d, file, "//@ ", text, n) : NULL;
     if (!m || diag_errors(d) || (p && !plan_check(p, m, d))) return 2;
     return check(m, p, d, times, out);
 }
