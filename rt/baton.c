@@ -222,8 +222,17 @@ static const Plan *find_plan(Arena *a, const char *name, const char *text, size_
     return NULL;
 }
 
-// Plan and machine code of one text. On success the module owns `a`, which holds name and text; on
-// failure the caller still does.
+// The plan behind the machine code of a file, or NULL. The last one: nothing stands behind it.
+static const char *plan_behind(const char *image, size_t n)
+{
+    static const char mark[] = "\n//@ plan ";
+    for (size_t at = n; at >= sizeof mark; at--)
+        if (!memcmp(image + at - sizeof mark, mark, sizeof mark - 1)) return image + at - sizeof mark + 1;
+    return NULL;
+}
+
+// Plan and code of one text or machine-code image. On success the module owns `a`, which holds name
+// and text; on failure the caller still does.
 static baton_status load_text(baton_context *c, const char *name, const char *text, size_t n,
                               Arena *a, baton_module **out)
 {
@@ -232,13 +241,21 @@ static baton_status load_text(baton_context *c, const char *name, const char *te
     m->context = c;
     m->arena = a;
     m->times = c->times;
-    if (memchr(text, 0, n)) {
+    bool image = n >= 4 && !memcmp(text, "\177ELF", 4);
+    const char *plan = image ? plan_behind(text, n) : text;
+    if (!plan) {
+        rt_fail(&e, BATON_BAD_FILE, "%s is machine code without a launch plan; `baton build -o "
+                "FILE.cubin` puts it there", name);
+        return finish(&e, e.status);
+    }
+    if (!image && memchr(text, 0, n)) {
         rt_fail(&e, BATON_BAD_FILE, "%s is no PTX: it has a zero byte in it", name);
         return finish(&e, e.status);
     }
-    m->plan = find_plan(a, name, text, n, &e);
+    m->plan = find_plan(a, name, plan, n - (size_t)(plan - text), &e);
     if (!m->plan) return finish(&e, e.status);
     RtCode code = {.name = name, .ptx = text, .ptx_bytes = n};
+    if (image) code = (RtCode){.name = name, .cubin = text, .cubin_bytes = (size_t)(plan - text)};
     baton_status s = rt_load(c->device, &code, &m->code, &m->times, &e);
     if (!s) *out = m;
     return finish(&e, s);

@@ -11,7 +11,8 @@ that their matrices are loaded and multiplied; the others only hand states on.
 
 Variants: `sequential` (--no-specialise), and the specialised kernel with the handoff policies `proxy`,
 `delay`, `membar`, `none`. What this compiler or kernel does not have is named and left out. Others
-are added with --variant "NAME=options of baton build", or "NAME=FILE.co options".
+are added with --variant "NAME=options of baton build", or "NAME=FILE.co options". `delay` needs ptxas;
+where the GPU is without one, --code DIR --build-only makes all code before, and --code DIR finds it there.
 
 Times are microseconds a launch: a CUDA graph of 16 launches between two events is one sample, a round is
 the median of 15 samples, and the table has the median of 5 rounds with their range; rounds of the variants take
@@ -72,7 +73,8 @@ def traffic(case, count):
 
 
 def build(o, case, folder):
-    """Name -> PTX of the variants that exist, and what is said about the others."""
+    """Name -> code of the variants that exist, and what is said about the others. `delay` is
+    machine code, since it holds for nothing else. What --code has is taken as it is."""
     defines = ["-D", f"REVERSE={case['reverse']}", "-D", f"VK={case['vk']}", "-D", f"TF32={case['reverse']}",
                "-D", f"MATRIX={case['matrix']}"] + (["-D", f"STAGES={o.stages}"] if o.stages else [])
     made, notes = {}, []
@@ -83,7 +85,12 @@ def build(o, case, folder):
     for name, options in chosen.items():
         words = shlex.split(options)
         file, *rest = words if words and words[0].endswith(".co") else shlex.split(o.kernel) + words
-        ptx = folder / f"{len(list(folder.iterdir()))}.ptx"
+        form = "cubin" if "--handoff=delay" in words else "ptx"
+        key = f"{name}-{'reverse' if case['reverse'] else 'forward'}-{'vk' if case['vk'] else 'kv'}-{case['matrix']}"
+        ptx = folder / f"{key}-{o.stages or 'own'}.{form}"
+        if ptx.exists():
+            made[name] = ptx
+            continue
         p = subprocess.run([f"{o.build}/baton", "build", file, *rest, *defines, "-o", str(ptx)],
                            capture_output=True, text=True)
         if p.returncode:
@@ -239,11 +246,19 @@ def parse_options():
     options.add_argument("--stages", type=int, help="slots of the rings; the kernel's own when not given")
     options.add_argument("--rounds", type=int, default=ROUNDS)
     options.add_argument("--quick", action="store_true", help="32768x32 alone")
+    options.add_argument("--code", type=Path, help="folder with the code of the variants; made where it is missing")
+    options.add_argument("--build-only", action="store_true", help="fill --code, needs no GPU")
     return options.parse_args()
 
 
 def main():
     o = parse_options()
+    folder = o.code or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    if o.build_only:
+        said = {n for case in cases(o) for n in build(o, case, folder)[1]}
+        print("\n".join(sorted(said) + sorted(str(f) for f in folder.iterdir())))
+        return 0
     import torch
     torch.cuda.init()
     library = CorrectLibrary(f"{o.build}/libbaton.so")
@@ -252,7 +267,6 @@ def main():
              f"median of {SAMPLES} graphs of {LAUNCHES} launches; % less than sequential"]
     print(lines[0], flush=True)
     notes, raw, failed, built = [], [], False, {}
-    folder = Path(tempfile.mkdtemp())
     for case in cases(o):
         key = (case["reverse"], case["vk"], case["matrix"])
         if key not in built:

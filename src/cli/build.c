@@ -165,10 +165,14 @@ static bool write_output(const BuildJob *j, Compilation *c)
     if (!out) out = j->emit >= FORM_PTX ? default_output(c->arena, c->path, j->emit) : "-";
     Buf text = {0};
     const char *why = NULL;
-    if (!wants_machine_code(j))
+    if (!wants_machine_code(j)) {
         pass_print(c, j->emit, &text);
-    else if (!cli_machine_code(c, &text))
-        return false;
+    } else {
+        if (!cli_machine_code(c, &text)) return false;
+        // Behind the image, where the driver does not look: one file is enough to launch.
+        buf_putc(&text, '\n');
+        plan_print(c->plan, "//@ ", &text);
+    }
     if (is_source(out, c->path))
         why = "it is the source";
     else if (strcmp(out, "-") != 0)

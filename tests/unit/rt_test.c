@@ -744,7 +744,18 @@ static void test_public(Test *t)
     expect_error(t, baton_load_memory(c, "g.ptx", "//@ plan g\n//@ what\n//@ end\n", 28, &m),
                  BATON_BAD_FILE,
                  "g.ptx:2:5: error: launch plan: no line of a plan starts like this");
+    expect_error(t, baton_load_memory(c, "g.cubin", "\177ELF\0\0//@ plan g", 16, &m), BATON_BAD_FILE,
+                 "g.cubin is machine code without a launch plan");
     expect(t, !m, "a failed load sets NULL", NULL);
+    // An image, with a plan's words in it, and behind it the plan.
+    Buf image = {0};
+    buf_write(&image, "\177ELF\0\n//@ plan no\0\n", 19);
+    buf_puts(&image, ptx_text);
+    s = baton_load_memory(c, "f.cubin", image.s, image.n, &m);
+    expect(t, !s && !strcmp(baton_module_name(m), "f"), "machine code with its plan loads",
+           baton_last_error());
+    buf_free(&image);
+    baton_unload(m);
     s = baton_load_memory(c, "f.ptx", ptx_text, strlen(ptx_text), &m);
     expect(t, !s, "a file with its plan loads", baton_last_error());
     if (!s) {
