@@ -17,6 +17,7 @@
 #include "check.h"
 #include "order.h"
 #include "periodic.h"
+#include "whiles.h"
 
 #include <string.h>
 
@@ -46,6 +47,7 @@ typedef struct {
     Terms *terms;
     ByteSets *bytes;
     struct Replays *replays;
+    const struct Whiles *whiles;
     LoopPeriods periods;
     i64 modulus;
     int last, far;       // rounds at the end that differ; outer rounds that are told apart
@@ -238,7 +240,8 @@ static bool one_case(Closure *c, CasePlan *p)
     const CheckJob *j = c->job;
     Model m = {.arena = a, .module = j->module, .fn = j->fn, .plan = j->plan,
                .step = j->step, .diag = j->diag,
-               .terms = c->terms, .bytes = c->bytes, .replays = c->replays, .plan_taken = p->value, .plan_n = p->n,
+               .terms = c->terms, .bytes = c->bytes, .replays = c->replays,
+               .whiles = c->whiles, .plan_taken = p->value, .plan_n = p->n,
                .by_value = true, .modulus = c->modulus};
     OrderRun r = {0};
     bool go = true;
@@ -368,7 +371,8 @@ static void read_periods(Closure *c)
         const LoopPeriod *p = &c->periods.at[i];
         if (p->fixed) continue;
         if (!p->periodic) give_up(c, p->why_at ? p->why_at : p->loop, p->why);
-        else if (p->conditional) give_up(c, p->loop, "the end of the loop is set on the way");
+        else if (p->conditional && !while_step(c->whiles, p->loop))
+            give_up(c, p->loop, "the end of the loop is set on the way");
         else if (p->first > ORDER_FIRST) give_up(c, p->loop, "more than 3 first rounds differ");
         if (p->last < ROUNDS_MAX / 2) c->last = MAX(c->last, (int)p->last);
         else give_up(c, p->loop, "too many last rounds differ");
@@ -422,7 +426,7 @@ void check_order(const CheckJob *job)
 {
     Arena *a = arena_new((size_t)1 << 30);
     Closure c = {.job = job, .arena = a, .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a),
-                 .by_key = map_new(a), .usual = 4};
+                 .whiles = whiles_new(a, job->fn), .by_key = map_new(a), .usual = 4};
     CasePlan p = {.target = -1};
     read_periods(&c);
     bool more = one_case(&c, &p);

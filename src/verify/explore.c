@@ -4,6 +4,7 @@
 // Cases come in the order of their largest number, so that small counterexamples come first and a
 // kernel with too many cases has all small ones done: up to `bound` rounds in all combinations.
 #include "verify.h"
+#include "whiles.h"
 #include "model.h"
 
 #include <string.h>
@@ -28,6 +29,7 @@ typedef struct {
     Terms *terms;
     ByteSets *bytes;
     struct Replays *replays;
+    const struct Whiles *whiles;
     Buf *out;
     int cases, slots, trips, complete;
     i64 states, transitions, work;
@@ -140,7 +142,8 @@ static CaseVerdict one_case(Job *j, int *taken, int *options, int *n, int bound)
     Arena *a = arena_new((size_t)1 << 30);
     Model m = {.arena = a, .module = j->module, .fn = j->fn, .plan = j->plan,
                .step = j->step, .diag = j->diag,
-               .terms = j->terms, .bytes = j->bytes, .replays = j->replays, .plan_taken = taken, .plan_n = *n, .trips_max = j->trips};
+               .terms = j->terms, .bytes = j->bytes, .replays = j->replays,
+               .whiles = j->whiles, .plan_taken = taken, .plan_n = *n, .trips_max = j->trips};
     Search s = {.state_limit = j->o->states, .full = j->o->full};
     bind_sizes(j, &m);
     bool ok = model_extract(&m), fresh = !bound || !m.decisions.n;
@@ -286,7 +289,8 @@ ExploreVerdict explore_module(const ThreadModule *m, const Plan *plan, const Dia
     for (int i = 0; i < m->fns.n; i++) {
         Arena *a = arena_new((size_t)1 << 30);
         Job j = {.module = m, .fn = m->fns.at[i], .plan = plan, .diag = d, .o = o, .arena = a,
-                 .step = step_of(plan, m->fns.at[i]->name), .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a), .out = out};
+                 .step = step_of(plan, m->fns.at[i]->name), .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a),
+                 .whiles = whiles_new(a, m->fns.at[i]), .out = out};
         ExploreVerdict v = explore_kernel(&j);
         // A violation outweighs what could not be looked at.
         if (v == EXPLORE_VIOLATION || worst == EXPLORE_CLEAN) worst = v;

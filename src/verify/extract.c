@@ -6,6 +6,7 @@
 // conditions behind, see one consistent set of numbers.
 #include "exec.h"
 #include "tables.h"
+#include "whiles.h"
 
 #include <string.h>
 
@@ -482,9 +483,34 @@ bool exec_matters(const ThreadOp *op)
     return false;
 }
 
+// The term that all of the lanes have; TERM_UNKNOWN: they differ.
+static Term one_term(Exec *x, const Operand *o, u32 mask)
+{
+    Term t = exec_operand(x, o, __builtin_ctz(mask), 0);
+    for (int i = 0; i < LANES && !is_uniform(x, o); i++)
+        if ((mask >> i & 1) && exec_operand(x, o, i, 0) != t) return TERM_UNKNOWN;
+    return t;
+}
+
+// The bound of a `while` loop stays a term, so that its rounds are a matter of sizes. False: the
+// condition is no term, or a constant.
+static bool set_bound(Exec *x, const ThreadOp *op, u32 mask)
+{
+    const Operand *p = &op->opnd[0], *to = &op->body.at[0]->opnd[0];
+    Terms *t = x->m->terms;
+    Term c = one_term(x, p, mask), yes = term_const(t, INT32_MAX);
+    Term no = term_const(t, (u32)INT32_MIN);
+    ThreadOp selp = {.op = OP_SELP, .type = TT_B32};
+    if (!c || term_is_const(t, c)) return false;
+    Term v = p->negate ? term_op(t, &selp, 0, no, yes, c) : term_op(t, &selp, 0, yes, no, c);
+    set(x, to, 0, mask, &v, true, exec_taint(x, p));
+    return true;
+}
+
 static void exec_if(Exec *x, const ThreadOp *op, u32 mask, int depth)
 {
     exec_pin(x, exec_taint(x, &op->opnd[0]));
+    if (while_branch(op) && set_bound(x, op, mask)) return;
     if (!all_known(x, &op->opnd[0], mask) && !exec_matters(op)) {
         havoc(x, op);
         return;
@@ -569,18 +595,61 @@ static void governed(const Exec *x, Term lo, Term hi, i64 step, Head *h)
     }
 }
 
+// A loop that sets its bound on the way, to numbers.
+static void exec_while(Exec *x, const ThreadOp *op, u32 mask, int depth)
+{
+    enum { ROUNDS_MAX = 4096 };
+    const Operand *reg = &op->opnd[0], *hi = &op->opnd[2];
+    Term first = one_term(x, &op->opnd[1], mask);
+    u64 at, end;
+    if (x->loops == LOOP_DEPTH) {
+        refuse(x, op, "loops nested deeper than 32");
+        return;
+    }
+    set(x, reg, 0, mask, &first, true, 0);
+    x->loop[x->loops].op = op;
+    x->loop[x->loops].head = x->loops ? x->loop[x->loops - 1].head : -1;
+    x->loops++;
+    for (i64 k = 0; !x->m->refused && (mask & ~x->dead); k++) {
+        bool known = exec_number(x, reg, mask, &at) && exec_number(x, hi, mask, &end);
+        if (!known && !x->m->n_unknown_loop++) x->m->unknown_loop = op;
+        if (!known || (i32)(u32)at >= (i32)(u32)end) break;
+        if (k == ROUNDS_MAX) refuse(x, op, "a loop of more than 4096 rounds sets its bound on the way");
+        x->loop[x->loops - 1].iter = (i32)k;
+        exec_block(x, &op->body, mask & ~x->dead, depth);
+        add_step(x, reg, mask, op->opnd[3].base);
+    }
+    x->loops--;
+}
+
+// The number of rounds of a `while` loop that counts as a term, or TERM_UNKNOWN.
+static Term counted(Exec *x, const ThreadOp *op, u32 mask)
+{
+    i64 step = while_step(x->m->whiles, op);
+    if (!step) return TERM_UNKNOWN;
+    return while_rounds(x->m->terms, one_term(x, &op->opnd[2], mask), step);
+}
+
 // With bounds of each lane's own, the mask shrinks as lanes get through.
 static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
 {
     const Operand *reg = &op->opnd[0], *lo = &op->opnd[1], *hi = &op->opnd[2];
     i64 step = op->opnd[3].base, trips[LANES], most = 0, v;
+    u64 end;
     bool matters = exec_matters(op), uniform = is_uniform(x, lo) && is_uniform(x, hi);
-    Term first[LANES];
+    Term first[LANES], low = TERM_UNKNOWN, high = counted(x, op, mask);
+    if (high) low = term_const(x->m->terms, 0);
+    if (!high && matters && while_is(x->m->whiles, op) &&
+        exec_number(x, hi, mask, &end)) {
+        exec_while(x, op, mask, depth);
+        return;
+    }
     exec_pin(x, exec_taint(x, lo) | exec_taint(x, hi));
     for (int i = 0; i < LANES; i++) {
         if (!(mask >> i & 1)) continue;
         Term a = exec_operand(x, lo, i, 0), b = exec_operand(x, hi, i, 0);
         first[i] = a;
+        if (high) a = low, b = high;
         if (!outcome(x, a, b, step, &v)) {
             // Nothing shared inside: how often does not matter.
             if (!matters) {
@@ -592,7 +661,7 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
         trips[i] = v;
         most = MAX(most, v);
         if (!uniform) continue;
-        for (int k = i + 1; k < LANES; k++) trips[k] = v, first[k] = a;
+        for (int k = i + 1; k < LANES; k++) trips[k] = v, first[k] = first[i];
         break;
     }
     if (!matters && most > 256) { // values only
@@ -604,7 +673,10 @@ static void exec_for(Exec *x, const ThreadOp *op, u32 mask, int depth)
         return;
     }
     if (uniform) first[0] = first[__builtin_ctz(mask)];
-    Term low = exec_operand(x, lo, __builtin_ctz(mask), 0), high = exec_operand(x, hi, __builtin_ctz(mask), 0);
+    if (!high) {
+        low = exec_operand(x, lo, __builtin_ctz(mask), 0);
+        high = exec_operand(x, hi, __builtin_ctz(mask), 0);
+    }
     bool heads = matters && !(term_is_const(x->m->terms, low) && term_is_const(x->m->terms, high));
     Head h = {.n = (i32)most, .op = op};
     if (heads) governed(x, low, high, step, &h);

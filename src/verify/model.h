@@ -141,6 +141,7 @@ typedef struct {
     int bars_each;       // barriers of one block
     VEC(Load) loads;
     ByteSets *bytes;     // of the kernel, shared by its cases
+    const struct Whiles *whiles; // see whiles.h; of the kernel
     struct Replays *replays; // likewise, see replay.c; NULL: every loop is executed
     int kinds;           // classes of equal warps
     // choices. by_value: plan_taken holds the values themselves, and behind them the least that a
