@@ -614,7 +614,8 @@ static void exec_while(Exec *x, const ThreadOp *op, u32 mask, int depth)
         bool known = exec_number(x, reg, mask, &at) && exec_number(x, hi, mask, &end);
         if (!known && !x->m->n_unknown_loop++) x->m->unknown_loop = op;
         if (!known || (i32)(u32)at >= (i32)(u32)end) break;
-        if (k == ROUNDS_MAX) refuse(x, op, "a loop of more than 4096 rounds sets its bound on the way");
+        if (k == ROUNDS_MAX)
+            refuse(x, op, "a loop of more than 4096 rounds sets its bound on the way");
         x->loop[x->loops - 1].iter = (i32)k;
         exec_block(x, &op->body, mask & ~x->dead, depth);
         add_step(x, reg, mask, op->opnd[3].base);

@@ -1,5 +1,5 @@
-// whiles.c - finds `while` loops that count. The compiler sets the upper bound of such a loop before
-// each round, to the largest number while the condition holds and else to the least one.
+// whiles.c - finds `while` loops that count. The compiler sets the upper bound of such a loop
+// before each round, to the largest number while the condition holds and else to the least one.
 //
 // What must be so for every round follows from what a round makes of the registers (steer.h): the
 // condition in front of the loop and the one at the end of a round compare the same register, and
@@ -10,7 +10,7 @@
 typedef struct { const ThreadOp *loop; i64 step; } While;
 struct Whiles { VEC(While) at; };
 
-// ---- the bound ------------------------------------------------------------------------------------
+// ---- the bound ----------------------------------------------------------------------------------
 
 static bool is_set(const ThreadBlock *b, i64 value, const Operand **to)
 {
@@ -68,7 +68,7 @@ Term while_rounds(Terms *t, Term bound, i64 step)
     return step == 1 ? span : term_op(t, &div, 0, span, term_const(t, (u64)step), 0);
 }
 
-// ---- which loops ------------------------------------------------------------------------------------
+// ---- which loops --------------------------------------------------------------------------------
 
 static bool same(const Sums *q, Term a, const Lin *b)
 {
