@@ -192,7 +192,7 @@ static void write_log(const char *text, int which, unsigned n, const int *option
     }
 }
 
-// Text is PTX, which is assembled; machine code starts with the magic. A module is a copy of it.
+// Text is PTX, which is assembled; machine code starts with the magic or is an image. A module is a copy of it.
 int cuModuleLoadDataEx(void **out, const void *code, unsigned n, const int *options, void **values)
 {
     int failed = scripted(__func__);
@@ -201,7 +201,7 @@ int cuModuleLoadDataEx(void **out, const void *code, unsigned n, const int *opti
         if (state.error_log) write_log(state.error_log, 5, n, options, values);
         return failed;
     }
-    bool ready = strncmp(code, magic, sizeof magic - 1) == 0;
+    bool ready = !strncmp(code, magic, sizeof magic - 1) || !strncmp(code, "\177ELF", 4);
     if (!ready && !strstr(code, ".entry ")) return 200;
     if (!ready) {
         state.assembled++;
