@@ -241,6 +241,25 @@ def table(build):
     return "\n".join(out) + "\n", wrong
 
 
+def put(o, text, wrong, begin, end, tool):
+    """Prints the table, writes it between its markers or compares it with what stands there."""
+    for line in wrong:
+        print(line)
+    if wrong:
+        return 1
+    page = PAGE.read_text()
+    before, _, rest = page.partition(begin)
+    old, found, after = rest.partition(end)
+    if o.write:
+        PAGE.write_text(f"{before}{begin}\n{text}{end}{after}")
+    elif o.check and (not found or old.strip() != text.strip()):
+        print(f"docs/verification.md: the table is not up to date: {tool} --write")
+        return 1
+    elif not o.check:
+        print(text, end="")
+    return 0
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--build", default="build")
@@ -249,21 +268,7 @@ def main():
     o = options.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     text, wrong = table(Path(o.build).resolve())
-    for line in wrong:
-        print(line)
-    if wrong:
-        return 1
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    old, found, after = rest.partition(END)
-    if o.write:
-        PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
-    elif o.check and (not found or old.strip() != text.strip()):
-        print("docs/verification.md: the table is not up to date: tools/race_table.py --write")
-        return 1
-    elif not o.check:
-        print(text, end="")
-    return 0
+    return put(o, text, wrong, BEGIN, END, "tools/race_table.py")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 // kernel runs on the emulator, first as it should be, then with reads that see other generations
 // (src/emu/diagnose.h). Without a .co file only the direct comparison with --dump is made.
 #include "diagnose.h"
+#include "stress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -259,7 +260,8 @@ static int record(Again *g, DiagnoseJob *j, const DiagnoseRequest *q, Buf *out)
         memcpy(calm, a->result + RUN_GUARD, a->bytes);
         o[j->noutputs] = (DiagnoseOutput){.name = a->param->name, .type = a->param->type,
                                           .rank = a->value.rank, .count = a->count,
-                                          .right = right ? right : calm, .wrong = q->wrong[i]};
+                                          .right = right ? right : calm, .wrong = q->wrong[i],
+                                          .address = a->device + RUN_GUARD};
         memcpy(o[j->noutputs].dim, a->value.dim, sizeof o->dim);
         if (right && q->wrong[i]) note_other_right(&o[j->noutputs], calm, out);
         j->noutputs++;
@@ -366,6 +368,7 @@ static int without_kernel(DiagnoseWords *j, Buf *out)
 static int with_kernel(DiagnoseWords *j, Run *r, Buf *out)
 {
     if (!run_bind_sizes(r) || !run_fill_arrays(r)) return EXIT_INPUT;
+    if (r->from_case) stress_fill_case(r->from_case, r);
     const u8 **wrong = ARENA_ARRAY(j->arena, const u8 *, r->narrays + 1);
     const u8 **right = ARENA_ARRAY(j->arena, const u8 *, r->narrays + 1);
     const DiagnoseDump *dump = load_dumps(j);
@@ -388,12 +391,8 @@ static int diagnose_words(DiagnoseWords *j)
         Compilation c = {.until = FORM_PTX, .arena = j->arena, .diag = j->diag};
         j->o.source.options.assembled = true; // it runs on the emulator
         Run r = {.options = &j->o, .c = &c, .arena = j->arena, .diag = j->diag};
-        if (cli_read_source(&j->o.source, &c) && pass_compile(&c)) {
-            r.plan = c.plan;
-            r.narrays = plan_arguments(c.plan);
-            r.contract = c.contract;
-            status = with_kernel(j, &r, &out);
-        }
+        StressCase from_case = {0};
+        if (stress_read_program(&r, &from_case)) status = with_kernel(j, &r, &out);
         run_free_arrays(&r);
         buf_free(&c.ptx);
     }

@@ -3,7 +3,7 @@
 //
 // Nothing is decided here but the wording: run.c and execute.c leave everything in the Run. A line
 // never claims more than was done: "right" counts the elements that were compared.
-#include "run.h"
+#include "stress.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool on_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emu
 // and where there is a reference, every compared element is within the tolerance and none is NaN.
 bool run_is_right(const Run *r)
 {
-    if (r->guard || r->differs || r->schedules_with_hazards) return false;
+    if (r->guard || r->differs || r->unexpected || r->schedules_with_hazards) return false;
     return !r->reference || (r->found.wrong == 0 && r->found.nan == 0);
 }
 
@@ -176,6 +176,14 @@ static void report_result(const Run *r, Buf *out)
     const RefResult *f = &r->found;
     Arena *a = r->arena;
     label(out, "result");
+    if (r->unexpected) {
+        buf_printf(out, "WRONG: %s\n", r->unexpected);
+        return;
+    }
+    if (r->from_case && r->from_case->expect.n) {
+        buf_puts(out, "right: as the file expects\n");
+        return;
+    }
     if (!r->reference) {
         buf_printf(out, "unchecked: %s\n",
                    r->contract ? "the contract names no reference" : "the file has no contract");

@@ -5,7 +5,7 @@
 // report. What can be refused without a device is refused before one is opened. Exit statuses are
 // those of cli.h.
 #include "parallel.h"
-#include "run.h"
+#include "stress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static void print_help(void)
              "shapes of\n"
              "given files, then from the contract at the head of the file (its //! lines), "
              "which also\n"
-             "names default inputs and the reference to compare with.\n\n");
+             "names default inputs and the reference to compare with. A kernel of the thread "
+             "IR (.thr) runs as\nthe comments at its head say.\n\n");
     cli_print_options(options, COUNT(options), &b);
     buf_puts(&b, "\nOn a GPU the driver assembles the kernel and keeps the code in its own cache\n"
                  "(CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE, CUDA_CACHE_DISABLE=1).\n");
@@ -274,6 +275,7 @@ static int run_job(Run *r)
 {
     if (!run_check_outputs(r) || !run_bind_sizes(r)) return EXIT_INPUT;
     if (!run_find_reference(r) || !run_fill_arrays(r)) return EXIT_INPUT;
+    if (r->from_case) stress_fill_case(r->from_case, r);
     int status = run_open_device(r);
     if (status == EXIT_RIGHT) status = run_execute(r);
     if (status != EXIT_RIGHT) return status;
@@ -284,6 +286,7 @@ static int run_job(Run *r)
         return EXIT_RIGHT;
     }
     if (!run_check(r)) return EXIT_INPUT;
+    if (r->from_case) r->unexpected = stress_check_case(r->from_case, r);
     bool right = run_is_right(r);
     // A wrong kernel is not timed: its speed means nothing.
     if (right) status = run_measure(r);
@@ -292,7 +295,7 @@ static int run_job(Run *r)
     fputs(report.s, stdout);
     buf_free(&report);
     // An unsound handoff fails also where this run came out right.
-    bool sound = !r->c->tile->unsound;
+    bool sound = !r->c->tile || !r->c->tile->unsound; // a .thr file has none
     return status != EXIT_RIGHT ? status : right && sound ? EXIT_RIGHT : EXIT_WRONG;
 }
 
@@ -302,14 +305,8 @@ static int run(const RunOptions *o, Arena *a, Diag *d)
     Compilation c = {.until = FORM_PTX, .arena = a, .diag = d};
     Run r = {.options = o, .c = &c, .arena = a, .diag = d};
     int status = EXIT_INPUT;
-    bool read = cli_read_source(&o->source, &c);
-    c.options.assembled = true; // a GPU gets audited code where that matters (load in execute.c)
-    if (read && pass_compile(&c)) {
-        r.plan = c.plan;
-        r.narrays = plan_arguments(c.plan);
-        r.contract = c.contract;
-        status = run_job(&r);
-    }
+    StressCase from_case = {0};
+    if (stress_read_program(&r, &from_case)) status = run_job(&r);
     ref_end(&r.job);
     run_close(&r);
     run_free_arrays(&r);

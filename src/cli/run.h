@@ -54,6 +54,8 @@ typedef struct {
     Compilation *c;
     const Plan *plan;
     const Contract *contract; // NULL: the file has none
+    const struct StressCase *from_case; // a .thr file and what its comments say; NULL: a .co file
+    const char *unexpected;  // what the comments expect and the outputs are not; NULL
     Arena *arena;
     Diag *diag;
     int narrays;             // parameters that the caller passes; workspaces are the runtime's

@@ -29,7 +29,7 @@ typedef struct {
 // ---- stress_case.c ------------------------------------------------------------------------------
 // The comments of a .thr file say what its kernel is launched with: `# arg`, `# tmap`, `# scalar`,
 // `# grid:` and, for what must come out, `# expect`, `# wrong:`.
-typedef struct {
+typedef struct StressCase {
     ThreadModule *thread;
     Plan *plan;
     const char **fill;     // per parameter of the plan: "iota", "mod 7", ...; NULL: a scalar
@@ -37,7 +37,11 @@ typedef struct {
 } StressCase;
 bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Diag *d,
                       StressCase *out);
+// Over what run_fill_arrays put there, but for what --arg gave.
 void stress_fill_case(const StressCase *c, Run *r);
+// Compiles the .co file of the options, or reads the .thr file: plan, contract, thread IR and PTX.
+// False: the reason is in the Diag. *out is filled for a .thr file, and r->from_case says so.
+bool stress_read_program(Run *r, StressCase *out);
 // NULL when the results are as expected, else what differs.
 const char *stress_check_case(const StressCase *c, Run *r);
 

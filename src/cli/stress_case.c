@@ -15,6 +15,7 @@
 //
 // In: a path. Out: a checked module, and a launch plan with numbers in it. What the comments lack is
 // an error at the parameter.
+#include "../emit/ptx.h"
 #include "stress.h"
 
 #include <math.h>
@@ -266,13 +267,37 @@ bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Di
     return plan_check(out->plan, out->thread, d);
 }
 
+bool stress_read_program(Run *r, StressCase *out)
+{
+    const char *path = r->options->source.path;
+    size_t n = strlen(path);
+    if (n < 4 || strcmp(path + n - 4, ".thr") != 0) {
+        if (!cli_read_source(&r->options->source, r->c)) return false;
+        r->c->options.assembled = true; // a GPU gets audited code where that matters (execute.c)
+        if (!pass_compile(r->c)) return false;
+        r->plan = r->c->plan;
+        r->contract = r->c->contract;
+    } else {
+        ExprPool *exprs = expr_pool_new(r->arena, intern_new(r->arena));
+        if (!stress_read_case(path, (RunOptions *)r->options, r->arena, exprs, r->diag, out))
+            return false;
+        ptx_print(out->thread, out->plan, r->diag, &r->c->ptx);
+        if (diag_errors(r->diag)) return false;
+        r->c->path = path;
+        r->c->thread = out->thread;
+        r->plan = out->plan;
+        r->from_case = out;
+    }
+    r->narrays = plan_arguments(r->plan);
+    return true;
+}
+
 // ---- contents -----------------------------------------------------------------------------------
-// Over what run_fill_arrays put there.
 void stress_fill_case(const StressCase *c, Run *r)
 {
     for (int i = 0; i < r->narrays; i++) {
         RunArray *a = &r->array[i];
-        if (!a->block || !c->fill[i]) continue;
+        if (!a->block || !c->fill[i] || (a->has_spec && strcmp(a->from, "--arg") == 0)) continue;
         const PlanParam *p = a->param;
         i64 row = p->rank ? p->dim[p->rank - 1]->value : 1;
         double x = 1, v;

@@ -42,23 +42,26 @@ static bool equal_element(const DiagnoseOutput *o, i64 i, const u8 *a, const u8 
     return memcmp(a + (size_t)i * n, b + (size_t)i * n, n) == 0;
 }
 
-// One run; the sets that explain an element with the fewest orders stay.
-static void try_set(Search *s, Hypothesis *h, const u8 *orders, u32 warps)
+// One run with these late reads, `late` as in EmuFault. False when the search is over.
+static bool run_with(Search *s, const Hypothesis *h, const u32 *late, bool per_cta)
 {
     const DiagnoseJob *j = s->j;
-    if (s->stopped) return;
-    if (s->out->runs >= j->max_runs) {
-        s->out->cut = s->stopped = true;
-        return;
-    }
+    if (s->stopped) return false;
     EmuFault f = {.history = j->history, .launch = h->launch, .buffer = h->buffer,
-                  .distance = h->distance, .warps = warps, .norders = h->norders,
-                  .orders = orders};
-    s->out->runs++;
-    if (!j->run(j->ctx, &f, s->result)) {
-        s->out->cut = s->stopped = true;
-        return;
+                  .distance = h->distance, .norders = h->norders, .per_cta = per_cta,
+                  .late = late};
+    if (s->out->runs < j->max_runs && j->run(j->ctx, &f, s->result)) {
+        s->out->runs++;
+        return true;
     }
+    s->stopped = s->out->cut = true;
+    return false;
+}
+
+// What the run gave; the sets that explain an element with the fewest orders stay.
+static void take_result(Search *s, Hypothesis *h, const u8 *orders)
+{
+    const DiagnoseJob *j = s->j;
     u32 size = 0;
     for (u32 n = 0; n < h->norders; n++) size += orders[n / 8] >> n % 8 & 1;
     i32 id = 0;
@@ -89,24 +92,29 @@ static bool is_either(u32 n, u32 a, u32 b) { return n == a || n == b; }
 static bool is_slot(u32 n, u32 a, u32 b) { return n % b == a; }
 static bool is_bit(u32 n, u32 a, u32 b) { return (void)b, a >> n & 1; }
 
-static void try_members(Search *s, Hypothesis *h, Member *is, u32 a, u32 b, u32 warps)
+static void try_members(Search *s, Hypothesis *h, Member *is, u32 a, u32 b)
 {
     if (s->stopped) return;
     u8 *orders = calloc(h->norders / 8 + 1, 1);
-    if (!orders) BUG("out of memory");
-    for (u32 n = 0; n < h->norders; n++)
-        if (is(n, a, b)) orders[n / 8] |= (u8)(1u << n % 8);
-    try_set(s, h, orders, warps);
+    u32 *late = calloc(h->norders + 1, sizeof *late);
+    if (!orders || !late) BUG("out of memory");
+    for (u32 n = 0; n < h->norders; n++) {
+        if (!is(n, a, b)) continue;
+        orders[n / 8] |= (u8)(1u << n % 8);
+        late[n] = ~0u;
+    }
+    if (run_with(s, h, late, false)) take_result(s, h, orders);
     free(orders);
+    free(late);
 }
 
 // Each order by itself; of very many, runs of neighbours.
-static void try_singles(Search *s, Hypothesis *h, u32 warps)
+static void try_singles(Search *s, Hypothesis *h)
 {
     enum { MOST = 128 };
     u32 step = (h->norders + MOST - 1) / MOST;
     for (u32 n = 0; n < h->norders && step; n += step)
-        try_members(s, h, is_between, n, n + step, warps);
+        try_members(s, h, is_between, n, n + step);
 }
 
 // Several late reads in one element.
@@ -115,33 +123,119 @@ static void try_together(Search *s, Hypothesis *h)
     enum { SUBSETS = 10, PAIRS = 24, ENDS = 64 };
     u32 n = h->norders;
     for (u32 a = 0; a < h->slots && h->slots > 1 && h->slots <= 16; a++)
-        try_members(s, h, is_slot, a, h->slots, ~0u);
+        try_members(s, h, is_slot, a, h->slots);
     for (u32 k = 1; k < n && n <= ENDS; k++) {
-        try_members(s, h, is_between, 0, k, ~0u);
-        try_members(s, h, is_between, k, n, ~0u);
+        try_members(s, h, is_between, 0, k);
+        try_members(s, h, is_between, k, n);
     }
     for (u32 a = 0; a < n && n <= PAIRS; a++)
-        for (u32 b = a + 1; b < n; b++) try_members(s, h, is_either, a, b, ~0u);
+        for (u32 b = a + 1; b < n; b++) try_members(s, h, is_either, a, b);
     for (u32 m = 0; n <= SUBSETS && m < 1u << n; m++)
-        if (__builtin_popcount(m) > 2) try_members(s, h, is_bit, m, 0, ~0u);
+        if (__builtin_popcount(m) > 2) try_members(s, h, is_bit, m, 0);
 }
 
-// Reads of one warp late and those of its neighbours not: where a product mixes their rows.
-static void try_warps(Search *s, Hypothesis *h)
+// ---- a walk through the orders ------------------------------------------------------------------
+
+// The warps that read the buffer, and the number of blocks.
+static u32 readers_of(const Search *s, const Hypothesis *h, size_t *ctas)
 {
     u32 warps = 0;
     const EmuHistory *y = s->j->history;
+    *ctas = 0;
     for (int i = 0; i < y->tracks.n; i++) {
         const EmuTrack *t = y->tracks.at[i];
         if (t->launch != h->launch || t->buffer != h->buffer) continue;
+        *ctas = MAX(*ctas, (size_t)t->cta + 1);
         for (int k = 0; k < t->order.n; k++)
             for (int r = 0; t->order.at[k] && r < t->order.at[k]->readers.n; r++)
                 warps |= t->order.at[k]->readers.at[r].warps;
     }
-    for (u32 rest = warps; rest; rest &= rest - 1) {
-        try_members(s, h, is_all, 0, 0, rest & -rest);
-        if (h->norders <= 32) try_singles(s, h, rest & -rest);
+    return warps;
+}
+
+// Elements of each block that the run made as wrong, or as right, as they are.
+static void count_equal(const Search *s, size_t ctas, i64 *equal)
+{
+    memset(equal, 0, sizeof *equal * (ctas + 1));
+    for (int k = 0; k < s->j->noutputs; k++) {
+        const DiagnoseOutput *o = &s->j->output[k];
+        for (i64 i = 0; o->wrong && o->address && i < o->count; i++) {
+            if (!equal_element(o, i, s->result[k], o->wrong)) continue;
+            u32 cta = emu_history_writer(s->j->history,
+                                         o->address + (size_t)i * dtype_bytes[o->type]);
+            if (cta <= ctas) equal[cta]++;
+        }
     }
+}
+
+// The state of a walk: which reads are late so far, and how many values of each block then are as
+// they came out.
+typedef struct {
+    Search *s;
+    Hypothesis *h;
+    size_t ctas;
+    u32 *late;             // [ctas][norders]
+    u32 *tried;            // [ctas] the same of one order, of the best one so far
+    i64 *equal, *next;     // [ctas + 1]; element 0: values of nobody
+    u8 *orders;            // bits: some block has late reads there
+} Walk;
+
+// One run with the reads of these warps late at order k, on top of all before; blocks that it suits
+// better remember it. False when the search is over.
+static bool walk_try(Walk *w, u32 k, u32 warps)
+{
+    u32 n = w->h->norders;
+    for (size_t c = 0; c < w->ctas; c++) w->late[c * n + k] = warps;
+    if (!run_with(w->s, w->h, w->late, true)) return false;
+    count_equal(w->s, w->ctas, w->next);
+    for (size_t c = 0; c < w->ctas; c++) {
+        if (w->next[c + 1] <= w->equal[c + 1]) continue;
+        w->equal[c + 1] = w->next[c + 1];
+        w->tried[c] = warps;
+    }
+    return true;
+}
+
+// One order: all warps together, then every choice of up to four of them, or each of more.
+static bool walk_order(Walk *w, u32 k, u32 warps)
+{
+    u32 n = w->h->norders;
+    memset(w->tried, 0, sizeof *w->tried * w->ctas);
+    bool on = walk_try(w, k, warps);
+    if (__builtin_popcount(warps) <= 4)
+        for (u32 some = (warps - 1) & warps; some && on; some = (some - 1) & warps)
+            on = walk_try(w, k, some);
+    else
+        for (u32 rest = warps; rest && on; rest &= rest - 1) on = walk_try(w, k, rest & -rest);
+    for (size_t c = 0; c < w->ctas; c++) {
+        w->late[c * n + k] = w->tried[c];
+        if (w->tried[c]) w->orders[k / 8] |= (u8)(1u << k % 8);
+    }
+    return on;
+}
+
+// A late value spoils only what comes after it, so the late reads are found in their order: what
+// makes more values of its block come out stays, and the next order is tried on top of it.
+static void try_walk(Search *s, Hypothesis *h)
+{
+    Walk w = {.s = s, .h = h};
+    u32 warps = readers_of(s, h, &w.ctas), n = h->norders;
+    if (!warps || w.ctas * n > 1u << 24) return;
+    w.late = calloc(w.ctas * n, sizeof *w.late);
+    w.tried = calloc(w.ctas, sizeof *w.tried);
+    w.equal = calloc(w.ctas + 1, sizeof *w.equal);
+    w.next = calloc(w.ctas + 1, sizeof *w.next);
+    w.orders = calloc(n / 8 + 1, 1);
+    if (!w.late || !w.tried || !w.equal || !w.next || !w.orders) BUG("out of memory");
+    bool on = run_with(s, h, w.late, true);
+    if (on) count_equal(s, w.ctas, w.equal);
+    for (u32 k = 0; k < n && on; k++) on = walk_order(&w, k, warps);
+    if (on && run_with(s, h, w.late, true)) take_result(s, h, w.orders);
+    free(w.late);
+    free(w.tried);
+    free(w.equal);
+    free(w.next);
+    free(w.orders);
 }
 
 // ---- hypotheses ---------------------------------------------------------------------------------
@@ -203,9 +297,9 @@ static void search(Search *s)
 {
     for (int k = 0; k < s->all.n; k++) {
         Hypothesis *h = &s->all.at[k];
-        try_members(s, h, is_all, 0, 0, ~0u);
+        try_members(s, h, is_all, 0, 0);
     }
-    for (int k = 0; k < s->all.n; k++) try_singles(s, &s->all.at[k], ~0u);
+    for (int k = 0; k < s->all.n; k++) try_singles(s, &s->all.at[k]);
     for (int stage = 0; stage < 2; stage++) {
         u8 *done = arena_alloc(s->j->arena, (size_t)s->all.n + 1);
         for (int round = 0; round < s->all.n && unexplained(s) && !s->stopped; round++) {
@@ -214,8 +308,8 @@ static void search(Search *s)
                 if (!done[k] && (best < 0 || s->all.at[k].explains > s->all.at[best].explains))
                     best = k;
             done[best] = 1;
-            if (stage == 0) try_together(s, &s->all.at[best]);
-            else try_warps(s, &s->all.at[best]);
+            if (stage == 0) try_walk(s, &s->all.at[best]);
+            else try_together(s, &s->all.at[best]);
         }
     }
 }

@@ -15,9 +15,10 @@
 // then are. Each hypothesis is "reads of buffer X at order n saw order n + d": d is 1 to 4
 // generations of the same slot forward (a late read: the slot was filled again), one back (a read
 // before the data came), or another slot. A wrong element counts as explained when some run of the
-// hypothesis gives it bit for bit. Which reads are late is tried out: all orders, each one, and for
-// what is left unexplained (sums, products: several late reads in one element) slots, beginnings,
-// ends, pairs, all subsets of up to ten orders, and warps by themselves.
+// hypothesis gives it bit for bit. Which reads are late is tried out: all orders, and each one. For
+// what is left unexplained, where late values go on into later ones or several meet in one element,
+// a walk from the first order to the last, warp by warp, that keeps what makes more values come out,
+// in every block by itself; then slots, beginnings, ends, pairs and all subsets of up to ten orders.
 //
 // diagnose_direct needs no program: it compares wrong values with an array of what the buffer
 // should have held, shifted along one dimension.
@@ -35,6 +36,7 @@ typedef struct {
     int rank;
     i64 dim[6], count;     // elements; the product of dim
     const u8 *right, *wrong; // count elements each; wrong NULL: not given, nothing is looked for
+    const u8 *address;     // where the recorded launches had it; NULL: not known
 } DiagnoseOutput;
 
 typedef struct {

@@ -132,6 +132,36 @@ void emu_watch_end(EmuCta *c)
             keep(c, i, s);
 }
 
+// Run after the last CTA: who wrote the tensors, from the bookkeeping of global accesses.
+void emu_watch_grid_end(EmuRun *r)
+{
+    EmuHistory *h = r->launch->history;
+    for (int i = 0; h && i < r->fn->params.n; i++) {
+        const EmuArg *arg = &r->launch->args[i];
+        const EmuOwner *owner = r->owner[i];
+        if (!owner) continue;
+        bool map = r->fn->params.at[i].kind == PARAM_TMAP;
+        EmuWritten w = {.base = map ? arg->tmap.base : arg->ptr,
+                        .bytes = map ? arg->tmap_bytes : arg->bytes, .granule = r->granule[i]};
+        size_t n = (w.bytes >> w.granule) + 1;
+        u32 *cta = ARENA_ARRAY(h->arena, u32, n);
+        for (size_t k = 0; k < n; k++) cta[k] = owner[k].cta;
+        w.cta = cta;
+        vec_push(h->arena, &h->written, w);
+    }
+}
+
+u32 emu_history_writer(const EmuHistory *h, const u8 *address)
+{
+    for (int i = h->written.n - 1; i >= 0; i--) {
+        const EmuWritten *w = &h->written.at[i];
+        if (address < w->base || address >= w->base + w->bytes) continue;
+        u32 cta = w->cta[(size_t)(address - w->base) >> w->granule];
+        if (cta) return cta;
+    }
+    return 0;
+}
+
 // ---- accesses -----------------------------------------------------------------------------------
 
 // The next generation of a slot, and its record.
@@ -240,15 +270,16 @@ const u8 *emu_seen_late(const EmuCta *c, i32 buffer, u32 offset, u32 warps)
 {
     const EmuFault *f = c->run->launch->fault;
     const u8 *now = c->smem + offset;
-    if (f->buffer != buffer || f->launch != c->run->launch->number || !(f->warps & warps))
-        return now;
+    if (f->buffer != buffer || f->launch != c->run->launch->number) return now;
     u32 at = offset - (u32)c->run->fn->buffers.at[buffer].offset;
     u32 size = c->watch->buffer[buffer].bytes, slots = c->watch->buffer[buffer].slots;
     const EmuTrack *t = c->watch->buffer[buffer].other;
     if (!t || at / size >= slots) return now;
     const Slot *s = &c->watch->buffer[buffer].slot[at / size];
     u32 order = s->generation * slots + at / size;
-    if (!s->begun || order >= f->norders || !(f->orders[order / 8] >> order % 8 & 1)) return now;
+    if (!s->begun || order >= f->norders) return now;
+    u32 late = f->late[(f->per_cta ? (size_t)c->index * f->norders : 0) + order];
+    if (!(late & warps)) return now;
     i64 other = (i64)order + f->distance;
     if (other < 0 || other >= t->order.n || !t->order.at[other] || !t->order.at[other]->bytes)
         return now;

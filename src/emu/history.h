@@ -55,12 +55,21 @@ typedef struct {
     VEC(EmuGeneration *) order; // NULL: that order never was
 } EmuTrack;
 
+// Which CTA wrote each piece of a tensor last.
+typedef struct {
+    const u8 *base;
+    size_t bytes;
+    u8 granule;            // log2 of the bytes of a piece
+    const u32 *cta;        // linear index + 1; 0: nobody
+} EmuWritten;
+
 typedef struct EmuHistory {
     Arena *arena;
     size_t limit, used;    // bytes of copies; beyond the limit nothing is kept
     bool full;             // the limit was met
     VEC(EmuTrack *) tracks;
     VEC(const ThreadFn *) kernels; // by number of launch
+    VEC(EmuWritten) written; // of all launches; later ones stand behind earlier ones
     Map *index;            // of tracks
 } EmuHistory;
 
@@ -71,16 +80,19 @@ const EmuTrack *emu_history_find(const EmuHistory *h, int launch, i64 cta, i32 b
 // Slots of a shared buffer, by its extents.
 u32 emu_slots(const ThreadBuffer *b);
 
-// Reads of `buffer` at order n, where bit n of `orders` is set, see order n + distance as `history`
-// has it. Where that never was, they see what is there.
+// CTA + 1 of the last write to an address, 0 where nobody knows.
+u32 emu_history_writer(const EmuHistory *h, const u8 *address);
+
+// Reads of `buffer` at order n by the warps in late[n] see order n + distance as `history` has it.
+// Where that never was, they see what is there.
 typedef struct EmuFault {
     const EmuHistory *history;
     int launch;
     i32 buffer;
     i32 distance;
-    u32 warps;             // whose reads
-    u32 norders;           // bits of `orders`; later ones are not changed
-    const u8 *orders;
+    u32 norders;           // of `late`; later ones are not changed
+    bool per_cta;          // `late` has a row for each CTA, else one for all
+    const u32 *late;       // warps of a CTA, one bit each
 } EmuFault;
 
 #endif

@@ -728,6 +728,7 @@ static void run_grid(EmuRun *r)
         for (i64 k = 0; k < n; k++) finish_cta(r->cta[k]);
         if (l->progress) l->progress(l->progress_ctx, i + n, total);
     }
+    emu_watch_grid_end(r);
 }
 
 // Everything but the report lives in an arena of this run, which ends with it.

@@ -469,6 +469,7 @@ void emu_shadow_reset(EmuCta *c);
 // ---- history.c ----------------------------------------------------------------------------------
 void emu_watch_start(EmuCta *c);               // a CTA begins, and ends
 void emu_watch_end(EmuCta *c);
+void emu_watch_grid_end(EmuRun *r);
 void emu_watch_touch(const EmuWarp *w, u32 access, u32 offset, u32 bytes, bool write);
 void emu_watch_load(EmuCta *c, u32 access, u32 offset, const TensorMap *m, const i32 *coord,
                     int param);
