@@ -122,6 +122,14 @@ def kernel_test(build, kernel, sizes):
     expect(output, ["right"], ["unchecked"], " ".join(words))
 
 
+def check_test(build, kernel):
+    """The static check shows nothing broken in it; what stays open is told in the report."""
+    got, output = execute([str(build / "baton"), "check", f"kernels/{kernel}.co", "--no-cache"])
+    if got:
+        raise Failure(f"baton check {kernel}: exit status {got}\n{output}")
+    expect(output, [f"kernels/{kernel}.co: "], ["BROKEN"], f"baton check {kernel}")
+
+
 def assemble_test(build, source, defines, scratch):
     """PTX that ptxas takes without a warning, a spill or a repair of its own."""
     ptx = f"{scratch}.ptx"
@@ -172,6 +180,8 @@ def collect(build, sanitized):
             words = run.partition("#")[0].split()[1:]
             yield (" ".join([f"{tag}emulator", kernel] + words),
                    lambda s, k=kernel, w=words: kernel_test(build, k, w), None)
+        if not sanitized:
+            yield f"check {kernel}", lambda s, k=kernel: check_test(build, k), None
         types = {"gemm/gemm": ["ELEM=f16"], "gemm/gemm_pipelined": ["ELEM=f16"],
                  "gemm/persistent": ["ELEM=f16", "FP8"],
                  "gdn/correct": ["VK=1", "REVERSE=1 STATE=f16 MATRIX=f16", "TF32=1 VK=1",

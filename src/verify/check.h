@@ -71,5 +71,7 @@ void check_bytes(const CheckJob *job);
 void check_barriers(const CheckJob *job);
 // registers.c: shares of registers (O12).
 void check_registers(const CheckJob *job);
+// values.c: reads of registers that no path writes.
+void check_values(const CheckJob *job);
 
 #endif

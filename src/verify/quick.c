@@ -10,6 +10,7 @@ const CheckPart quick_parts[] = {
     {"bytes", check_bytes, true},              // O10
     {"barriers", check_barriers, true},        // O11
     {"registers", check_registers, true},      // O12
+    {"values", check_values, true},            // uninitialised reads
 };
 const int quick_parts_n = COUNT(quick_parts);
 
