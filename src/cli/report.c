@@ -279,7 +279,7 @@ static void report_time(const Run *r, Buf *out)
 // A slot whose reads nothing binds fails however the values came out.
 static void report_handoff(const Run *r, Buf *out)
 {
-    if (!r->c->tile->unsound) return;
+    if (!r->c->tile || !r->c->tile->unsound) return; // a .thr file has none
     label(out, "handoff");
     buf_printf(out, "UNSOUND: %d trigger%s hand%s back what may still be read (--unsafe)\n",
                r->c->tile->unsound, r->c->tile->unsound == 1 ? "" : "s",
