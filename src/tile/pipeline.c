@@ -76,8 +76,8 @@ void pipeline_slot(Pipe *p, const Class *c, int side, Loc loc, TileBlock *to)
 
 static bool counts_in(const Class *c, const TileBlock *list)
 {
-    for (int i = 0; i < c->lists.n; i++)
-        if (c->lists.at[i] == list) return c->single;
+    for (int i = 0; i < c->lists.n && c->single; i++)
+        if (c->lists.at[i] == list) return true;
     return false;
 }
 
@@ -200,9 +200,11 @@ static bool same_lists(const Pipe *p, const Ring *r, const Class *c)
 // Loads of the ring that stand in one list count one after the other, by themselves.
 static bool one_in_each(const Pipe *p, const Ring *r)
 {
-    for (int i = 0; i < r->loads.n; i++)
-        for (int k = 0; k < i; k++)
-            if (list_of(p, r, i) == list_of(p, r, k)) return false;
+    Map *seen = map_new(p->m->arena);
+    for (int i = 0; i < r->loads.n; i++) {
+        if (map_get(seen, list_of(p, r, i))) return false;
+        map_put(seen, list_of(p, r, i), seen);
+    }
     return true;
 }
 
@@ -296,11 +298,6 @@ static void make_events(Pipe *p)
 
 // ---- the consumers ------------------------------------------------------------------------------
 
-static bool in_list(const Load *l, const TileBlock *list)
-{
-    return !l->why && l->scope->list == list;
-}
-
 // The wait of the first use, once for the loads that share their events.
 static void wait_full(Pipe *p, const Load *l, Loc loc, TileBlock *to)
 {
@@ -319,32 +316,64 @@ static void hand_back(Pipe *p, const Load *l, Loc loc, TileBlock *to)
     if (!c->single) pipeline_step(p, c, 1, loc, to);
 }
 
-static bool waits_for_load(const Pipe *p, const TileOp *op)
+typedef VEC(int) Loads;            // indices into p->loads
+
+// The accepted loads of each list, in order.
+static Map *loads_by_list(const Pipe *p)
 {
-    for (int i = 0; i < p->loads.n && op->op == TOP_WAIT; i++)
-        if (!p->loads.at[i].why && p->loads.at[i].op->future == op->future) return true;
-    return false;
+    Map *by = map_new(p->m->arena);
+    for (int i = 0; i < p->loads.n; i++) {
+        const Load *l = &p->loads.at[i];
+        if (l->why) continue;
+        Loads *of = map_get(by, l->scope->list);
+        if (!of) map_put(by, l->scope->list, of = ARENA_NEW(p->m->arena, Loads));
+        vec_push(p->m->arena, of, i);
+    }
+    return by;
 }
 
-// Rewrites a list and those inside of it. Places of the loads are those of the list as it was.
-static void consume(Pipe *p, TileBlock *list)
+// Futures of accepted loads: what waits for them goes.
+static bool *futures_of_loads(const Pipe *p)
 {
+    bool *of = ARENA_ARRAY(p->m->arena, bool, p->k->futures.n + 1);
+    for (int i = 0; i < p->loads.n; i++)
+        if (!p->loads.at[i].why && p->loads.at[i].op->future >= 0)
+            of[p->loads.at[i].op->future] = true;
+    return of;
+}
+
+typedef struct {
+    Pipe *p;
+    const Map *by_list;
+    const bool *future_goes;
+} Consume;
+
+// Rewrites a list and those inside of it. Places of the loads are those of the list as it was.
+static void consume(const Consume *c, TileBlock *list)
+{
+    Pipe *p = c->p;
     TileBlock to = {0};
+    const Loads *here = map_get(c->by_list, list);
+    Loads *first = here ? ARENA_ARRAY(p->m->arena, Loads, list->n) : NULL;
+    Loads *last = here ? ARENA_ARRAY(p->m->arena, Loads, list->n) : NULL;
+    for (int k = 0; here && k < here->n; k++) {
+        vec_push(p->m->arena, &first[p->loads.at[here->at[k]].first], here->at[k]);
+        vec_push(p->m->arena, &last[p->loads.at[here->at[k]].last], here->at[k]);
+    }
     pipeline_begin_list(p, list, 1, &to);
     for (int i = 0; i < list->n; i++) {
         TileOp *op = list->at[i];
-        consume(p, &op->body);
-        consume(p, &op->other);
-        for (int k = 0; k < p->loads.n; k++)
-            if (in_list(&p->loads.at[k], list) && p->loads.at[k].first == i)
-                wait_full(p, &p->loads.at[k], op->loc, &to);
-        if (!pipeline_load(p, op) && !waits_for_load(p, op)) vec_push(p->m->arena, &to, op);
-        for (int k = 0; k < p->loads.n; k++)
-            if (in_list(&p->loads.at[k], list) && p->loads.at[k].last == i)
-                hand_back(p, &p->loads.at[k], op->loc, &to);
+        consume(c, &op->body);
+        consume(c, &op->other);
+        for (int k = 0; here && k < first[i].n; k++)
+            wait_full(p, &p->loads.at[first[i].at[k]], op->loc, &to);
+        bool goes = pipeline_load(p, op) || (op->op == TOP_WAIT && c->future_goes[op->future]);
+        if (!goes) vec_push(p->m->arena, &to, op);
+        for (int k = 0; here && k < last[i].n; k++)
+            hand_back(p, &p->loads.at[last[i].at[k]], op->loc, &to);
     }
     pipeline_end_list(p, list, 1, &to);
-    if (to.n || list->n) *list = to;
+    *list = to;
 }
 
 static void set_slot(void *ctx, const TileOp *op, TileView *v, int how)
@@ -523,7 +552,8 @@ static void specialise(Pipe *p)
     begin_role(p, 0, &load);
     pipeline_slice(p, &load);
     for (int i = 0; i < p->k->body.n; i++) tile_visit_all(p->k->body.at[i], set_slot, p);
-    consume(p, &p->k->body);
+    Consume c = {p, loads_by_list(p), futures_of_loads(p)};
+    consume(&c, &p->k->body);
     body = p->k->body;
     begin_role(p, 1, &use);
     for (int i = 0; i < body.n; i++) vec_push(p->m->arena, &use, body.at[i]);

@@ -319,31 +319,44 @@ static void delay_release(Pipe *p, Load *l)
     l->last = MAX(l->last, place);
 }
 
-static void check_buffer(Pipe *p, Load *l)
+// Of a buffer, once for all of its loads.
+static const Cover *covered(Pipe *p, Cover *all, int buffer)
 {
-    Cover c = {.p = p, .buffer = l->buffer};
-    cover_list(&c, &p->k->body);
-    if (c.why) refuse(l, c.where, NULL, c.why);
+    Cover *c = &all[buffer];
+    if (c->p) return c;
+    *c = (Cover){.p = p, .buffer = buffer};
+    cover_list(c, &p->k->body);
+    return c;
+}
+
+static void check_buffer(Pipe *p, Load *l, Cover *all)
+{
+    const Cover *c = covered(p, all, l->buffer);
+    if (c->why) refuse(l, c->where, NULL, c->why);
     find_uses(p, l);
     delay_release(p, l);
     check_future(l);
 }
 
-// One load that is refused keeps the others of its buffer.
+// One load that is refused keeps the others of its buffer, and so do unequal slots.
 static void refuse_together(Pipe *p)
 {
+    const Load **refused = ARENA_ARRAY(p->m->arena, const Load *, p->k->buffers.n + 1);
+    int *stages = ARENA_ARRAY(p->m->arena, int, p->k->buffers.n + 1);
     for (int i = 0; i < p->loads.n; i++) {
-        const Load *l = &p->loads.at[i];
-        for (int k = 0; k < p->loads.n; k++) {
-            Load *o = &p->loads.at[k];
-            if (o->buffer != l->buffer || k == i) continue;
-            if (l->why)
-                refuse(o, l->op->loc, NULL, "another copy into its buffer cannot be brought ahead");
-            else if (o->scope->stages != l->scope->stages && o->scope->stages > 1 &&
-                     l->scope->stages > 1)
-                refuse(o, l->op->loc, "give both loops the same number of slots",
-                       "its buffer is filled in loops with different numbers of slots");
-        }
+        Load *l = &p->loads.at[i];
+        int *s = &stages[l->buffer];
+        if (*s > 1 && l->scope->stages > 1 && l->scope->stages != *s)
+            refuse(l, l->op->loc, "give both loops the same number of slots",
+                   "its buffer is filled in loops with different numbers of slots");
+        *s = MAX(*s, l->scope->stages);
+        if (l->why && !refused[l->buffer]) refused[l->buffer] = l;
+    }
+    for (int i = 0; i < p->loads.n; i++) {
+        Load *l = &p->loads.at[i];
+        if (refused[l->buffer])
+            refuse(l, refused[l->buffer]->op->loc, NULL,
+                   "another copy into its buffer cannot be brought ahead");
     }
 }
 
@@ -399,6 +412,13 @@ Load *pipeline_load(const Pipe *p, const TileOp *op)
     return i ? &p->loads.at[i - 1] : NULL;
 }
 
+static void accept(Pipe *p)
+{
+    p->load_of = map_new(p->m->arena);
+    for (int i = 0; i < p->loads.n; i++)
+        if (!p->loads.at[i].why) map_put(p->load_of, p->loads.at[i].op, (void *)(intptr_t)(i + 1));
+}
+
 const char *pipeline_find(Pipe *p, Loc *where)
 {
     const char *why = kernel_rule(p, where);
@@ -407,17 +427,22 @@ const char *pipeline_find(Pipe *p, Loc *where)
     *body = (Scope){.list = &p->k->body, .stages = 1, .once = true};
     for (int i = 0; i < p->k->body.n; i++) tile_visit_all(p->k->body.at[i], note_write, p);
     find_loads(p, body, false);
+    Cover *all = ARENA_ARRAY(p->m->arena, Cover, p->k->buffers.n + 1);
+    for (int i = 0; i < p->loads.n; i++) {
+        check_copy(p, &p->loads.at[i]);
+        check_buffer(p, &p->loads.at[i], all);
+    }
+    refuse_together(p);
+    accept(p);
+    // As a rule the producer can compute what all of them need; if not, each is asked for itself.
+    Loc place;
+    if (!pipeline_needs(p, NULL, &place)) return NULL;
     for (int i = 0; i < p->loads.n; i++) {
         Load *l = &p->loads.at[i];
-        check_copy(p, l);
-        check_buffer(p, l);
-        Loc place = l->op->loc;
         const char *needs = l->why ? NULL : pipeline_needs(p, l, &place);
         if (needs) refuse(l, place, NULL, needs);
     }
     refuse_together(p);
-    refuse_together(p); // a refusal for unequal slots keeps the others of that buffer
-    for (int i = 0; i < p->loads.n; i++)
-        if (!p->loads.at[i].why) map_put(p->load_of, p->loads.at[i].op, (void *)(intptr_t)(i + 1));
+    accept(p);
     return NULL;
 }

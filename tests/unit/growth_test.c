@@ -283,6 +283,39 @@ static void views(Buf *b, int n)
     buf_puts(b, "  }\n}\n");
 }
 
+#define PIPELINE "    [[pipeline(2)]] foreach i in [cdiv(K, 64)] {\n"
+static void pipeline_head(Buf *b)
+{
+    buf_puts(b, "__co__ void f(global bf16 [64, K] a, global f32 [64, 64] c) {\n"
+                "  parallel tile by 1 : block, g by 1 : group-4 {\n"
+                "    shared bf16 [64, 64] s;\n    acc = mma.fill.f32 0.0f;\n");
+}
+
+static void pipeline_round(Buf *b, int i)
+{
+    buf_printf(b, "      dma.copy.swiz<128> a.subspan(64, 64).at(0, i + %d) => s;\n"
+                  "      mma.row.row acc, s, s;\n", i);
+}
+
+static void pipelined(Buf *b, int n)
+{
+    pipeline_head(b);
+    buf_puts(b, PIPELINE);
+    for (int i = 0; i < n; i++) pipeline_round(b, i);
+    buf_puts(b, "    }\n    mma.store acc, c;\n  }\n}\n");
+}
+
+static void pipelines(Buf *b, int n)
+{
+    pipeline_head(b);
+    for (int i = 0; i < n; i++) {
+        buf_puts(b, PIPELINE);
+        pipeline_round(b, i);
+        buf_puts(b, "    }\n");
+    }
+    buf_puts(b, "    mma.store acc, c;\n  }\n}\n");
+}
+
 static void asserts(Buf *b, int n)
 {
     buf_puts(b, HEAD THREADS);
@@ -303,6 +336,7 @@ static const struct {
     {"handovers", handovers, 25}, {"nested_loops", nested_loops, 40}, {"chain", chain, 60},
     {"helpers", helpers, 100}, {"macros", macros, 200}, {"host_text", host_text, 400},
     {"functions", functions, 100}, {"views", views, 100}, {"asserts", asserts, 100},
+    {"pipelined", pipelined, 25}, {"pipelines", pipelines, 25},
     // close to a limit of the language at 4n
     {"long_sum", long_sum, 45}, {"long_index", long_index, 45},
     {"long_condition", long_condition, 45}, {"nesting", nesting, 15},
