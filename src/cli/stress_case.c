@@ -7,8 +7,8 @@
 //   # scalar n: 5
 //   # expect out == a               also: out[3] = 4.0, out = 1.0 + 2.0*i; and `# wrong: `
 //
-// On a GPU `# stress grid:` and `# stress scalar n:` come before those without that word: what is enough
-// for the emulator is little there.
+// On a GPU `# stress grid:`, `# stress arg a:` and `# stress scalar n:` come before those without that
+// word: what is enough for the emulator is little there.
 //
 // A launch plan in the head (`//@`), as baton build --emit=thread writes it, takes the place of all
 // lines but the last.
@@ -53,11 +53,11 @@ static const char *comment(Reader *r, const char *text, const char *key, const c
     return NULL;
 }
 
-// The line for a GPU, where there is one and the run is on one.
+// The line for a GPU, where there is one and the run is on one that was asked for.
 static const char *sized(Reader *r, const char *text, const char *key, const char *name, u32 *line)
 {
     const char *s = NULL, *gpu = arena_printf(r->arena, "stress %s", key);
-    if (strcmp(r->options->device, "emu") != 0) s = comment(r, text, gpu, name, line);
+    if (strncmp(r->options->device, "cuda", 4) == 0) s = comment(r, text, gpu, name, line);
     return s ? s : comment(r, text, key, name, line);
 }
 
@@ -91,7 +91,7 @@ static int tensor(Reader *r, const char *text, const char *name)
     for (int i = 0; i < p->params.n; i++)
         if (strcmp(p->params.at[i].name, name) == 0) return i;
     u32 line;
-    const char *s = comment(r, text, "arg", name, &line);
+    const char *s = sized(r, text, "arg", name, &line);
     char type[32];
     int used = 0, kind, rank;
     i64 dim[PLAN_MAX_RANK];
@@ -219,7 +219,7 @@ static bool make_plan(Reader *r, const char *text)
     r->out->fill = ARENA_ARRAY(r->arena, const char *, p->params.n + 1);
     for (int i = 0; i < p->params.n; i++) {
         s = p->params.at[i].kind == PLAN_TENSOR
-                ? comment(r, text, "arg", p->params.at[i].name, &line) : NULL;
+                ? sized(r, text, "arg", p->params.at[i].name, &line) : NULL;
         if (s) r->out->fill[i] = strchr(s, ']') + 1;
     }
     return true;

@@ -19,6 +19,7 @@ typedef struct {
     i32 buffer;
     u32 slots, norders;    // orders of the longest block
     i32 distance;
+    u8 *there;             // bits of orders: in some block the other generation was
     i32 *set;              // per wrong element: the set that explains it + 1; NULL: none does
     i64 explains;
     VEC(const u8 *) sets;  // bits of orders
@@ -98,12 +99,14 @@ static void try_members(Search *s, Hypothesis *h, Member *is, u32 a, u32 b)
     u8 *orders = calloc(h->norders / 8 + 1, 1);
     u32 *late = calloc(h->norders + 1, sizeof *late);
     if (!orders || !late) BUG("out of memory");
+    bool any = false;
     for (u32 n = 0; n < h->norders; n++) {
-        if (!is(n, a, b)) continue;
+        if (!is(n, a, b) || !(h->there[n / 8] >> n % 8 & 1)) continue;
         orders[n / 8] |= (u8)(1u << n % 8);
         late[n] = ~0u;
+        any = true;
     }
-    if (run_with(s, h, late, false)) take_result(s, h, orders);
+    if (any && run_with(s, h, late, false)) take_result(s, h, orders);
     free(orders);
     free(late);
 }
@@ -130,8 +133,9 @@ static void try_together(Search *s, Hypothesis *h)
     }
     for (u32 a = 0; a < n && n <= PAIRS; a++)
         for (u32 b = a + 1; b < n; b++) try_members(s, h, is_either, a, b);
+    u32 there = h->there[0] | (n > 8 ? (u32)h->there[1] << 8 : 0);
     for (u32 m = 0; n <= SUBSETS && m < 1u << n; m++)
-        if (__builtin_popcount(m) > 2) try_members(s, h, is_bit, m, 0);
+        if (__builtin_popcount(m) > 2 && !(m & ~there)) try_members(s, h, is_bit, m, 0);
 }
 
 // ---- a walk through the orders ------------------------------------------------------------------
@@ -229,7 +233,8 @@ static void try_walk(Search *s, Hypothesis *h)
     if (!w.late || !w.tried || !w.equal || !w.next || !w.orders) BUG("out of memory");
     bool on = run_with(s, h, w.late, true);
     if (on) count_equal(s, w.ctas, w.equal);
-    for (u32 k = 0; k < n && on; k++) on = walk_order(&w, k, warps);
+    for (u32 k = 0; k < n && on; k++)
+        if (h->there[k / 8] >> k % 8 & 1) on = walk_order(&w, k, warps);
     if (on && run_with(s, h, w.late, true)) take_result(s, h, w.orders);
     free(w.late);
     free(w.tried);
@@ -239,6 +244,26 @@ static void try_walk(Search *s, Hypothesis *h)
 }
 
 // ---- hypotheses ---------------------------------------------------------------------------------
+
+// Orders whose reads the hypothesis changes in some block; false when there are none.
+static bool find_there(const Search *s, Hypothesis *x)
+{
+    const EmuHistory *h = s->j->history;
+    bool any = false;
+    x->there = arena_alloc(s->j->arena, x->norders / 8 + 1);
+    for (int i = 0; i < h->tracks.n; i++) {
+        const EmuTrack *t = h->tracks.at[i];
+        if (t->launch != x->launch || t->buffer != x->buffer) continue;
+        for (int n = 0; n < t->order.n; n++) {
+            i64 other = (i64)n + x->distance;
+            if (other < 0 || other >= t->order.n || !t->order.at[other] || !t->order.at[n]) continue;
+            if (!t->order.at[other]->bytes || !t->order.at[n]->readers.n) continue;
+            x->there[n / 8] |= (u8)(1u << n % 8);
+            any = true;
+        }
+    }
+    return any;
+}
 
 // Every buffer of every launch that held more than one generation in some slot, or several slots.
 static void add_buffer(Search *s, int launch, i32 buffer)
@@ -269,7 +294,7 @@ static void add_buffer(Search *s, int launch, i32 buffer)
         if ((u32)abs(distance[i]) >= norders) continue;
         Hypothesis x = {.launch = launch, .buffer = buffer, .slots = slots, .norders = norders,
                         .distance = distance[i]};
-        vec_push(s->j->arena, &s->all, x);
+        if (find_there(s, &x)) vec_push(s->j->arena, &s->all, x);
     }
 }
 
