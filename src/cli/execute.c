@@ -62,8 +62,9 @@ int run_device_error(Run *r, const RtError *e, const char *doing)
     bool input = e->status == BATON_BAD_ARGUMENT || e->status == BATON_UNSUPPORTED;
     bool no_gpu = e->status == BATON_NO_DRIVER || e->status == BATON_NO_DEVICE ||
                   e->status == BATON_WRONG_DEVICE;
-    diag_error(r->diag, (Loc){0}, no_gpu ? "--device=emu runs the same program without a GPU" : NULL,
-               "%s: %s", doing, e->text);
+    diag_error(r->diag, (Loc){0},
+               no_gpu ? "--device=emu runs the same program without a GPU" : NULL, "%s: %s",
+               doing, e->text);
     return input ? EXIT_INPUT : EXIT_DEVICE;
 }
 
@@ -228,7 +229,8 @@ static int launch_once(Run *r, RtError *e)
     double start = rt_now_ms();
     if (rt_launch(r->launch, NULL, e) != BATON_OK) return run_device_error(r, e, "launching");
     r->times.launch = rt_now_ms() - start;
-    if (r->device->ops->sync(r->device, NULL, e) != BATON_OK) return run_device_error(r, e, "running");
+    if (r->device->ops->sync(r->device, NULL, e) != BATON_OK)
+        return run_device_error(r, e, "running");
     return EXIT_RIGHT;
 }
 

@@ -152,7 +152,8 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         case OPT_ENTRY: o->source.entry = value; break;
         case OPT_DEFINE: cli_define(&o->source, value, a, d); break;
         case OPT_ARG:
-            if (run_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d)) vec_push(a, &o->args, s);
+            if (run_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d))
+                vec_push(a, &o->args, s);
             break;
         case OPT_OUT:
             if (run_setting(value, "--out", "--out o=o.npy", &s, a, d)) vec_push(a, &o->outs, s);

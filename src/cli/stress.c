@@ -1,10 +1,10 @@
 // stress.c - `baton stress`: runs a kernel many times on a GPU with random delays at its handoffs
 // and trouble around it, and compares each result bit for bit with a quiet run.
 //
-// The order: command line, compilation, the versions of the program, sizes and contents, the runs in
-// child processes, the verdict. A version without the protection of its releases (O6) runs beside the
-// kernel where there is one: only if it fails has the run shown anything. Exit statuses are those
-// of cli.h.
+// The order: command line, compilation, the versions of the program, sizes and contents, the runs
+// in child processes, the verdict. A version without the protection of its releases (O6) runs
+// beside the kernel where there is one: only if it fails has the run shown anything. Exit statuses
+// are those of cli.h.
 #include "stress.h"
 #include "../emit/ptx.h"
 
@@ -210,8 +210,8 @@ static void report_verdict(const Stress *s, const StressOutcome *o, StressVerdic
     bool open = s->version[STRESS_OPEN].made;
     const StressTally *k = &o->kernel, *u = &o->open;
     if (open)
-        buf_printf(out, "unprotected: %s of %s launch%s with other bits%s\n", cli_count(a, u->wrong),
-                   cli_count(a, u->launches), plural(u->launches),
+        buf_printf(out, "unprotected: %s of %s launch%s with other bits%s\n",
+                   cli_count(a, u->wrong), cli_count(a, u->launches), plural(u->launches),
                    u->hung ? ", then it hung" : u->died ? ", then it died" : "");
     buf_printf(out, "%s: %s (%s launch%s, %s of them with delays)\n", s->o->run.source.path,
                stress_verdict_name[v], cli_count(a, k->launches), plural(k->launches),

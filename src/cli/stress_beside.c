@@ -7,8 +7,11 @@
 enum { ROUNDS = 1500 };    // of the loads, each some thousand cycles: about a millisecond
 static const size_t MEMORY = (size_t)256 << 20; // bytes; the cache of an H200 has 50 MB
 enum { PIECES = 8 };       // writes that follow one another
-enum { SMEM = 228 * 1024, SMEM_RESERVED = 1024, SMEM_BESIDE = 4096 }; // of a multiprocessor; of each
-                                                                      // block by the driver; ours
+enum {
+    SMEM = 228 * 1024,     // bytes of a multiprocessor
+    SMEM_RESERVED = 1024,  // of each block, by the driver
+    SMEM_BESIDE = 4096,    // of a block of ours
+};
 
 // Four warps; all lanes of a warp load from one bank. What was loaded decides where the next round
 // loads, so that the assembler leaves no round out. The contents do not matter: the array is never

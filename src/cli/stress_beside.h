@@ -1,5 +1,6 @@
 // stress_beside.h - what goes on beside a stressed kernel: an emptied cache, a stream that writes
-// memory, and a kernel that loads from shared memory with bank conflicts on the same multiprocessors.
+// memory, and a kernel that loads from shared memory with bank conflicts on the same
+// multiprocessors.
 #ifndef BATON_CLI_STRESS_BESIDE_H
 #define BATON_CLI_STRESS_BESIDE_H
 
@@ -17,8 +18,8 @@ typedef struct {
     bool room;             // its blocks fit beside one of the stressed kernel
 } StressBeside;
 
-// `smem`: bytes of shared memory that a block of the stressed kernel has. On the emulator everything
-// below does nothing. Close it also after an error.
+// `smem`: bytes of shared memory that a block of the stressed kernel has. On the emulator
+// everything below does nothing. Close it also after an error.
 baton_status stress_beside_open(StressBeside *b, RtDevice *d, Arena *a, i64 smem, RtError *e);
 void stress_beside_close(StressBeside *b);
 // On the default stream, in front of a launch: nothing of the kernel's memory stays in the cache.

@@ -7,14 +7,14 @@
 //   # scalar n: 5
 //   # expect out == a               also: out[3] = 4.0, out = 1.0 + 2.0*i; and `# wrong: `
 //
-// On a GPU `# stress grid:`, `# stress arg a:` and `# stress scalar n:` come before those without that
-// word: what is enough for the emulator is little there.
+// On a GPU `# stress grid:`, `# stress arg a:` and `# stress scalar n:` come before those without
+// that word: what is enough for the emulator is little there.
 //
 // A launch plan in the head (`//@`), as baton build --emit=thread writes it, takes the place of all
 // lines but the last.
 //
-// In: a path. Out: a checked module, and a launch plan with numbers in it. What the comments lack is
-// an error at the parameter.
+// In: a path. Out: a checked module, and a launch plan with numbers in it. What the comments lack
+// is an error at the parameter.
 #include "../emit/ptx.h"
 #include "stress.h"
 
@@ -37,7 +37,8 @@ typedef struct {
 
 // The rest of the comment line that begins with `# key name:`; NULL when there is none. `key` alone
 // when `name` is NULL. `*line` is its number.
-static const char *comment(Reader *r, const char *text, const char *key, const char *name, u32 *line)
+static const char *comment(Reader *r, const char *text, const char *key, const char *name,
+                           u32 *line)
 {
     const char *start = name ? arena_printf(r->arena, "# %s %s:", key, name)
                              : arena_printf(r->arena, "# %s:", key);
@@ -256,7 +257,7 @@ bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Di
     if (out->thread->fns.n != 1 && !strstr(text, "//@ plan "))
         return bad(&r, 0, "a file with one kernel is needed, and the lines for its launch");
     r.fn = out->thread->fns.at[0];
-    if (strstr(text, "//@ plan ")) { // as baton build --emit=thread writes it: nothing else is needed
+    if (strstr(text, "//@ plan ")) { // as baton build --emit=thread writes it
         out->plan = plan_read(a, e, d, file, "//@ ", text, n);
         if (!out->plan) return false;
         out->fill = ARENA_ARRAY(a, const char *, out->plan->params.n + 1);

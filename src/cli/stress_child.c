@@ -220,7 +220,8 @@ static void set_emulator(Child *c, const StressLaunch *l)
 {
     // Tracking is what makes loads late there (O6).
     RtEmulatorOptions o = {.schedule = SCHED_ADVERSARIAL, .seed = l->delays.seed,
-                           .hazards = true, .step_limit = EMULATOR_STEPS, .sms = (int)c->s->o->run.sms};
+                           .hazards = true, .step_limit = EMULATOR_STEPS,
+                           .sms = (int)c->s->o->run.sms};
     if (!l->delayed) o.schedule = SCHED_ROUND_ROBIN;
     if (on_emulator(c)) rt_emulator_set(c->r->device, &o);
 }
@@ -348,7 +349,8 @@ static void check_quiet(Child *c, bool again)
         buf_puts(&line, "not checked: the contract names no reference\n");
     } else {
         if (r->found.wrong || r->found.nan)
-            why = arena_printf(c->arena, "%lld of %lld elements of %s are wrong by the reference %s",
+            why = arena_printf(c->arena,
+                               "%lld of %lld elements of %s are wrong by the reference %s",
                                (long long)MAX(r->found.wrong, r->found.nan),
                                (long long)r->found.checked, r->checked->param->name,
                                r->reference->name);

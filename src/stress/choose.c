@@ -31,7 +31,8 @@ StressLaunch stress_launch(u64 seed, i64 number, int warps)
     l.delays.rate = rates[below(&r, COUNT(rates))];
     l.delays.longest = below(&r, l.delays.rate > 8192 ? 7 : 11);
     if (below(&r, 2)) l.delays.warps = 1u << below(&r, (u32)MIN(warps, 32));
-    // A round of the idle warps takes some 800 cycles, so these are 30 microseconds to a millisecond.
+    // A round of the idle warps takes some 800 cycles, so these are 30 microseconds to a
+    // millisecond.
     if (l.loads) l.delays.idle_rounds = 64 << below(&r, 6);
     if (!l.delayed) l.delays.rate = 0;
     return l;

@@ -1,14 +1,15 @@
 // delay.c - puts random delays into a program at its handoffs.
 //
 // In: a checked module and its launch plan. Out: the same program with code at every point that
-// counts the warp's visits, asks a hash of seed, block, warp and visit whether to wait and how long,
-// and waits; and scalars of the plan that steer it.
+// counts the warp's visits, asks a hash of seed, block, warp and visit whether to wait and how
+// long, and waits; and scalars of the plan that steer it.
 //
-// Where points stand: in front of what may come too early for others (issues of bulk copies, expects,
-// waits, barriers) and behind what lets others go on (arrivals, barriers) or lets this warp go on
-// (waits, the begin of a role). Never between ordinary loads of shared memory and the release behind
-// them: a loop there would wait for the loads, as any branch does, and close the window that an
-// unprotected release leaves open. Never in front of an arrival: it would give its reads time.
+// Where points stand: in front of what may come too early for others (issues of bulk copies,
+// expects, waits, barriers) and behind what lets others go on (arrivals, barriers) or lets this
+// warp go on (waits, the begin of a role). Never between ordinary loads of shared memory and the
+// release behind them: a loop there would wait for the loads, as any branch does, and close the
+// window that an unprotected release leaves open. Never in front of an arrival: it would give its
+// reads time.
 #include "stress.h"
 
 #include <string.h>
@@ -267,8 +268,10 @@ static void emit_idle(Rewrite *r, int tile)
 {
     ThreadBuilder *b = &r->b;
     ExprPool *e = b->mod->exprs;
-    int lane = thread_add_reg(b, "idle_lane", RC_B32, 1), at = thread_add_reg(b, "idle_at", RC_B32, 1);
-    int col = thread_add_reg(b, "idle_col", RC_B32, 1), row = thread_add_reg(b, "idle_row", RC_B32, 1);
+    int lane = thread_add_reg(b, "idle_lane", RC_B32, 1);
+    int at = thread_add_reg(b, "idle_at", RC_B32, 1);
+    int col = thread_add_reg(b, "idle_col", RC_B32, 1);
+    int row = thread_add_reg(b, "idle_row", RC_B32, 1);
     int round = thread_add_reg(b, "idle_round", RC_B32, 1);
     int last = thread_add_reg(b, "idle_rounds", RC_B32, 1);
     int v = thread_add_reg(b, "idle_v", RC_B32, IDLE_LOADS), var;
@@ -300,8 +303,8 @@ static void emit_idle(Rewrite *r, int tile)
     EMIT(b, OP_DELAY, TT_NONE, opd_reg(col, 0));
 }
 
-// The first range of the warps [first, first + *warps) that no role of the block takes, where it has
-// roles at all: *warps are in it, from the result on.
+// The first range of the warps [first, first + *warps) that no role of the block takes, where it
+// has roles at all: *warps are in it, from the result on.
 static int idle_range(const ThreadBlock *b, int first, int *warps)
 {
     bool taken[32] = {0}, roles = false;
@@ -374,8 +377,8 @@ static bool has_points(const ThreadBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
         const ThreadOp *op = b->at[i];
-        if (place_of[op->op] || op->op == OP_ROLE || has_points(&op->body) || has_points(&op->other))
-            return true;
+        if (place_of[op->op] || op->op == OP_ROLE) return true;
+        if (has_points(&op->body) || has_points(&op->other)) return true;
     }
     return false;
 }

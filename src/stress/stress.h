@@ -3,11 +3,11 @@
 // delays that still do harm. Reads and rewrites the thread IR and the launch plan and nothing
 // above; knows no device.
 //
-// One program serves all launches. Whether a warp is delayed at a point, and how long, is a function
-// of numbers that the kernel gets as parameters: seed, share of visits, longest delay, which points,
-// warps, blocks and visits. They are parameters and no table in memory, since a load in front of
-// each handoff would be one more thing that the warp waits for, and would go through the same pipe as
-// the loads whose lateness is looked for.
+// One program serves all launches. Whether a warp is delayed at a point, and how long, is a
+// function of numbers that the kernel gets as parameters: seed, share of visits, longest delay,
+// which points, warps, blocks and visits. They are parameters and no table in memory, since a load
+// in front of each handoff would be one more thing that the warp waits for, and would go through
+// the same pipe as the loads whose lateness is looked for.
 #ifndef BATON_STRESS_H
 #define BATON_STRESS_H
 
@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
     u32 seed;
     u32 rate;              // of 65,536 visits, on the average, are delayed; 0: none
-    u32 longest;           // 0 to 20: delays of 32 to 63 << longest cycles, short ones as often as long
+    u32 longest;           // 0 to 20: delays of 32 to 63 << longest cycles, all sizes alike
     u32 warps;             // bit w: warp w of each block
     i32 first, last;       // visits [first, last)
     i32 first_block, last_block; // blocks [first, last) of the grid, x first
@@ -90,8 +90,8 @@ StressLaunch stress_launch(u64 seed, i64 number, int warps);
 void stress_tell_launch(const StressLaunch *l, Buf *out);
 
 // ---- reduce.c -----------------------------------------------------------------------------------
-// Takes delays away as long as `fails` still says yes, with at most `most` questions: all of them at
-// once, then points, warps, visits and blocks. Answers of `fails` may vary; what is kept has
+// Takes delays away as long as `fails` still says yes, with at most `most` questions: all of them
+// at once, then points, warps, visits and blocks. Answers of `fails` may vary; what is kept has
 // failed. Returns the number of questions.
 typedef bool StressFails(void *ctx, const StressDelays *d);
 int stress_reduce(StressDelays *d, int points, int warps, i64 blocks, StressFails *fails, void *ctx,

@@ -57,6 +57,10 @@ static void note(Weaken *w, const ThreadOp *op)
     bool loads = op->op == OP_LDS || op->op == OP_LDMATRIX;
     bool stores = op->op == OP_STS || op->op == OP_STMATRIX || op->op == OP_ATOMS ||
                   op->op == OP_CASS || op->op == OP_CPASYNC;
+    // Behind the release a fence comes too late for the reads in front of it.
+    if (op->op == OP_MBAR_ARRIVE || op->op == OP_MBAR_ARRIVE_CLUSTER || op->op == OP_BAR_ARRIVE ||
+        op->op == OP_BAR_SYNC)
+        w->reads = false;
     if (loads && op->nmem) w->reads |= w->filled[op->mem[0].buffer];
     if (stores && op->nmem) w->written[op->mem[0].buffer] = 1;
 }

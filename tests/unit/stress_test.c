@@ -211,6 +211,8 @@ static void fences(void)
         {"a fence behind nothing", RING("", ""), 0, 1},
         {"a fence that orders writes too", RING(READ_H WRITE_G, STORE_G), 0, 1},
         {"writes with a fence of their own", RING(READ_H WRITE_G, "fence.proxy\n" STORE_G), 1, 1},
+        {"a fence behind the release", RING(READ_H "mbar.arrive [%smem + 2112] ; full(0)\n", ""), 0,
+         1},
         {"the second of two fences", RING(READ_H "fence.proxy\n", ""), 1, 1},
     };
     for (int i = 0; i < COUNT(cases); i++) {
@@ -262,7 +264,7 @@ static void reductions(void)
     j = (Judge){0};
     d = stress_no_delays();
     d.rate = 65536;
-    check(stress_reduce(&d, 40, 12, 132, fails, &j, 7) == 7 && j.asked == 7, "no more questions than");
+    check(stress_reduce(&d, 40, 12, 132, fails, &j, 7) == 7 && j.asked == 7, "so many questions");
     j = (Judge){.always = true};
     d.rate = 65536;
     check(stress_reduce(&d, 40, 12, 132, fails, &j, 500) == 1 && !d.rate, "no delays needed");
