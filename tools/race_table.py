@@ -84,6 +84,7 @@ class Tiers:
                        for t in TIERS}
         # "NAME: VERDICT", the name as of Kernel.name and twin_name
         lines = GPU_LIST.read_text().splitlines() if GPU_LIST.exists() else []
+        self.record = lines[0].lstrip("# ") if lines else ""
         self.verdicts = dict(l.split(": ", 1) for l in lines if ": " in l and not l.startswith("#"))
 
     def build(self, k, right):

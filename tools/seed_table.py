@@ -68,6 +68,8 @@ def table(build):
     for text, page, name in rows:
         out.append(f"| {text} | {page} | [{name}](../{kernels[name].path}) | "
                    + " | ".join(said[name][0]) + " |")
+    if tiers.record:
+        out += ["", f"H200: {tiers.record}."]
     for _, w in said.values():
         wrong += w
     return "\n".join(out) + "\n", wrong

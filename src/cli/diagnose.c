@@ -224,7 +224,8 @@ static void compare(const DiagnoseJob *j, const Run *r, const DiagnoseRequest *q
             if (a->param->kind != PLAN_TENSOR || !a->param->in || a->param->out) continue;
             DiagnoseDirect d = diagnose_direct(&j->output[k], a->param->type, a->value.rank,
                                                a->value.dim, a->block + RUN_GUARD);
-            if (d.fits && d.equal) diagnose_direct_print(&j->output[k], a->param->name, &d, out);
+            if (d.fits && d.equal && d.equal * DIAGNOSE_CHANCE >= d.wrong)
+                diagnose_direct_print(&j->output[k], a->param->name, &d, out);
         }
     }
 }

@@ -256,8 +256,9 @@ static bool find_there(const Search *s, Hypothesis *x)
         if (t->launch != x->launch || t->buffer != x->buffer) continue;
         for (int n = 0; n < t->order.n; n++) {
             i64 other = (i64)n + x->distance;
-            if (other < 0 || other >= t->order.n || !t->order.at[other] || !t->order.at[n]) continue;
-            if (!t->order.at[other]->bytes || !t->order.at[n]->readers.n) continue;
+            if (other < 0 || other >= t->order.n) continue;
+            const EmuGeneration *due = t->order.at[n], *seen = t->order.at[other];
+            if (!due || !seen || !seen->bytes || !due->readers.n) continue;
             x->there[n / 8] |= (u8)(1u << n % 8);
             any = true;
         }
@@ -348,7 +349,9 @@ static void merge_readers(Arena *a, DiagnoseFinding *f, const EmuGeneration *g)
         bool known = false;
         for (int k = 0; k < f->readers.n && !known; k++) {
             EmuReader *x = &f->readers.at[k];
-            if (x->op != r->op) continue;
+            Loc a_loc = x->op->loc, b_loc = r->op->loc;
+            bool same = a_loc.line && a_loc.line == b_loc.line && a_loc.file == b_loc.file;
+            if (x->op != r->op && (!same || x->kind != r->kind || x->loops != r->loops)) continue;
             known = true;
             emu_reader_join(x, r);
         }
@@ -457,6 +460,15 @@ void diagnose(const DiagnoseJob *j, DiagnoseResult *out)
             if (n > most) best = k, most = n;
         }
         if (best < 0) return;
+        if (most * DIAGNOSE_CHANCE < out->wrong) {
+            for (int i = 0; i < s.wrong.n; i++) {
+                bool met = false;
+                for (int k = 0; k < s.all.n && !met; k++)
+                    met = !taken[i] && s.all.at[k].set && s.all.at[k].set[i];
+                out->chance += met;
+            }
+            return;
+        }
         take(&s, &s.all.at[best], taken);
     }
 }
@@ -572,6 +584,9 @@ void diagnose_print(const DiagnoseJob *j, const DiagnoseResult *r, Buf *out)
         print_finding(j, &r->findings.at[i], r->wrong, out);
     buf_printf(out, "  %lld of %lld: not explained by a read of another generation\n",
                (long long)(r->wrong - r->explained), (long long)r->wrong);
+    if (r->chance)
+        buf_printf(out, "      (%lld of them are met by some run or other: so few may be chance)\n",
+                   (long long)r->chance);
     buf_printf(out, "  %d runs%s%s\n", r->runs,
                r->cut ? "; stopped there, so more could be explained (--runs)" : "",
                r->partial ? "; the record was cut at its limit, smaller sizes have all of it" : "");

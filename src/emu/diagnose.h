@@ -17,8 +17,9 @@
 // before the data came), or another slot. A wrong element counts as explained when some run of the
 // hypothesis gives it bit for bit. Which reads are late is tried out: all orders, and each one. For
 // what is left unexplained, where late values go on into later ones or several meet in one element,
-// a walk from the first order to the last, warp by warp, that keeps what makes more values come out,
-// in every block by itself; then slots, beginnings, ends, pairs and all subsets of up to ten orders.
+// a walk from the first order to the last, warp by warp, that keeps what makes more values come
+// out, in every block by itself; then slots, beginnings, ends, pairs and all subsets of up to ten
+// orders.
 //
 // diagnose_direct needs no program: it compares wrong values with an array of what the buffer
 // should have held, shifted along one dimension.
@@ -28,6 +29,10 @@
 #include "history.h"
 
 enum { DIAGNOSE_RUNS = 2000 };
+
+// What explains less than one wrong element in so many is no finding: types of few bits meet values
+// by chance.
+enum { DIAGNOSE_CHANCE = 20 };
 
 // An array that the program writes.
 typedef struct {
@@ -74,6 +79,7 @@ typedef struct {
 
 typedef struct {
     i64 elements, wrong, explained;
+    i64 chance;            // not explained, but met by runs that are no finding
     int runs;
     bool cut;              // max_runs was reached before all was tried
     bool partial;          // the record did not fit its limit
