@@ -50,7 +50,7 @@ typedef struct {
     const struct Whiles *whiles;
     LoopPeriods periods;
     i64 modulus;
-    int last, far;       // rounds at the end that differ; outer rounds that are told apart
+    int first, last, far; // rounds at the beginning and at the end that differ; outer rounds that are told apart
     VEC(Site *) sites;
     Map *by_key;
     u64 root;            // state in front of the first loop
@@ -242,7 +242,7 @@ static bool one_case(Closure *c, CasePlan *p)
                .step = j->step, .diag = j->diag,
                .terms = c->terms, .bytes = c->bytes, .replays = c->replays,
                .whiles = c->whiles, .plan_taken = p->value, .plan_n = p->n,
-               .by_value = true, .modulus = c->modulus};
+               .by_value = true, .first = c->first, .modulus = c->modulus};
     OrderRun r = {0};
     bool go = true;
     model_start(&m);
@@ -373,7 +373,8 @@ static void read_periods(Closure *c)
         if (!p->periodic) give_up(c, p->why_at ? p->why_at : p->loop, p->why);
         else if (p->conditional && !while_step(c->whiles, p->loop))
             give_up(c, p->loop, "the end of the loop is set on the way");
-        else if (p->first > ORDER_FIRST) give_up(c, p->loop, "more than 3 first rounds differ");
+        else if (p->first >= ROUNDS_MAX / 2) give_up(c, p->loop, "too many first rounds differ");
+        if (p->periodic) c->first = MAX(c->first, (int)MIN(p->first, ROUNDS_MAX));
         if (p->last < ROUNDS_MAX / 2) c->last = MAX(c->last, (int)p->last);
         else give_up(c, p->loop, "too many last rounds differ");
         i64 m = p->periodic ? c->modulus / gcd(c->modulus, p->modulus) * p->modulus : c->modulus;

@@ -149,6 +149,7 @@ typedef struct {
     int *plan_taken, plan_n, trips_max;
     bool by_value, impossible;
     i64 modulus;         // of Head.carried; 0: the values themselves
+    int first;           // first rounds of a loop that steer by their number
     Map *carried;        // of each loop: registers that a round takes over
     VEC(Decision) decisions;
     // what the model leaves out, with the first place of each

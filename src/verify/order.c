@@ -44,6 +44,7 @@ typedef struct {
     i32 *ccarry, *cdone; // of the cluster's barrier
     i32 *round;          // per named barrier
     LastWait *last;      // per mbarrier and agent
+    u8 *waits;           // per mbarrier and agent: is there a wait in its code?
     i32 *next_access;    // per agent
     i32 *next_head;
     Records *records; // per set of bytes
@@ -541,7 +542,7 @@ static int compare(const Path *p, const Path *q)
 }
 
 // Rounds of an agent as seen from those of the warps that go on next.
-static u64 relation(u64 h, const Path *q, const Path *p)
+static u64 relation(const Order *o, u64 h, const Path *q, const Path *p)
 {
     for (int i = 0; i < q->n; i++) {
         const Head *x = q->at[i];
@@ -549,7 +550,7 @@ static u64 relation(u64 h, const Path *q, const Path *p)
         h = mix(h, same ? (u64)(x->k * x->scale - p->at[i]->k * p->at[i]->scale) << 8 | 1
                         : (u64)(x->n - x->k) << 8 | 0x80);
         if (same && x->scale > 1) h = mix(h, (u64)(p->at[i]->k * p->at[i]->scale % x->scale));
-        h = mix(h, (u64)MIN(x->k, ORDER_FIRST));
+        h = mix(h, (u64)MIN(x->k, o->m->first));
         h = mix(h, (u64)(uintptr_t)x->op);
     }
     return h;
@@ -561,7 +562,7 @@ static u64 agent_state(Order *o, int agent, const Path *p)
     int last = o->next_head[agent] - 1;
     u64 h = mix(7, (u64)agent);
     Path q = path_of(o, agent, last);
-    h = relation(h, &q, p);
+    h = relation(o, h, &q, p);
     h = mix(h, (u64)(position(o, agent) - (last >= 0 ? a->heads.at[last].at : 0)));
     if (last >= 0) h = mix(h, a->heads.at[last].carried);
     if (!at_head(o, agent)) {
@@ -574,7 +575,7 @@ static u64 agent_state(Order *o, int agent, const Path *p)
         return h;
     }
     q = path_of(o, agent, last + 1);
-    return mix(relation(h, &q, p), a->heads.at[last + 1].carried);
+    return mix(relation(o, h, &q, p), a->heads.at[last + 1].carried);
 }
 
 // What is asked of a record by everybody who may meet it: does the clock cover it?
@@ -648,12 +649,34 @@ static u64 clock_state(Order *o, const i32 *c, const Questions *q)
     return h;
 }
 
+// Will anybody still pass a wait of the phase before this one, and learn what it tells?
+static bool is_awaited(const Order *o, int bar)
+{
+    for (int i = 0; i < o->n; i++)
+        if (o->waits[bar * o->n + i] &&
+            o->last[bar * o->n + i].generation != phase_of(o, bar) - 1)
+            return true;
+    return false;
+}
+
+static bool named_awaited(const Order *o, int named)
+{
+    for (int i = 0; i < o->n; i++) {
+        const Agent *a = &o->m->agents.at[i];
+        i32 at = position(o, i);
+        if (at < a->events.n && a->events.at[at].kind == EV_BAR_PASS &&
+            a->events.at[at].bar == named)
+            return true;
+    }
+    return false;
+}
+
 static u64 state(Order *o, const Path *p)
 {
     Questions q = {0};
     u64 h = mix(o->written_hash, o->w[o->l.cluster]);
     ask(o, &q);
-    for (int i = 0; i < p->n; i++) h = mix(h, (u64)MIN(p->at[i]->k, ORDER_FIRST));
+    for (int i = 0; i < p->n; i++) h = mix(h, (u64)MIN(p->at[i]->k, o->m->first));
     for (int i = 0; i < o->n; i++)
         h = mix(mix(h, agent_state(o, i, p)), clock_state(o, clock_of(o, i), &q));
     for (int b = 0; b < o->nb; b++) {
@@ -661,14 +684,14 @@ static u64 state(Order *o, const Path *p)
         state_barrier(&o->l, o->w, b, &s);
         h = mix(h, (u64)(s.phase & 1) << 40 | (u64)s.came << 20 | s.arrivals);
         h = mix(mix(h, (u64)s.bytes), clock_state(o, carry_of(o, b), &q));
-        h = mix(h, clock_state(o, done_of(o, b), &q));
+        if (is_awaited(o, b)) h = mix(h, clock_state(o, done_of(o, b), &q));
     }
     for (int i = 0; i < o->nn; i++) {
         u32 came, threads;
         state_named(&o->l, o->w, i, &came, &threads);
         if (!o->round[i] && !came) continue;
         h = mix(mix(h, (u64)came), clock_state(o, o->ncarry + (i64)i * o->length, &q));
-        h = mix(h, clock_state(o, o->ndone + (i64)i * o->length, &q));
+        if (named_awaited(o, i)) h = mix(h, clock_state(o, o->ndone + (i64)i * o->length, &q));
     }
     if (o->m->ctas > 1)
         h = mix(mix(h, clock_state(o, o->ccarry, &q)), clock_state(o, o->cdone, &q));
@@ -726,6 +749,24 @@ static bool go_on(Order *o, bool states)
     return true;
 }
 
+// Which warps may wait for which mbarriers, in whatever case.
+static void find_waits(Order *o, const ThreadBlock *b, int first, int warps)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        for (int k = 0; op->op == OP_MBAR_WAIT && k < o->nb; k++)
+            for (int a = 0; a < o->n; a++) {
+                int warp = o->m->agents.at[a].warp;
+                if (o->m->bars.at[k].buffer == op->mem[0].buffer && warp >= first &&
+                    warp < first + warps)
+                    o->waits[k * o->n + a] = 1;
+            }
+        bool role = op->op == OP_ROLE;
+        find_waits(o, &op->body, role ? op->imm : first, role ? op->n : warps);
+        find_waits(o, &op->other, first, warps);
+    }
+}
+
 void order_run(Model *m, bool states, OrderRun *out)
 {
     Arena *a = m->arena;
@@ -750,6 +791,8 @@ void order_run(Model *m, bool states, OrderRun *out)
     o.round = ARENA_ARRAY(a, i32, o.nn);
     o.last = ARENA_ARRAY(a, LastWait, o.nb * o.n + 1);
     for (int i = 0; i < o.nb * o.n; i++) o.last[i].event = -1;
+    o.waits = ARENA_ARRAY(a, u8, o.nb * o.n + 1);
+    find_waits(&o, &m->fn->body, 0, m->warps);
     o.next_access = ARENA_ARRAY(a, i32, o.n);
     o.next_head = ARENA_ARRAY(a, i32, o.n);
     o.records = arena_alloc(a, sizeof *o.records * (size_t)(o.nsets + 1));

@@ -33,8 +33,6 @@ typedef struct {
     bool deadlock;
 } OrderRun;
 
-enum { ORDER_FIRST = 3 }; // first rounds of a loop that a state tells apart
-
 // Runs the case. Everything lives in the model's arena. With `states`, stops get their states.
 void order_run(Model *m, bool states, OrderRun *out);
 
