@@ -21,19 +21,22 @@
 
 enum {
     CASES = 96,           // of one question
-    FUSE = 200000,        // operations of libisl for one case
+    FUSE = 20000,         // operations of libisl for one case
     FACTORS = 4,          // of a product
     COLUMNS = 96,
     CONSEQUENCES = 160,   // rows of leaf_products
     SMALL_SIZE = 256,     // samples prefer sizes up to this, or to 16 times as much
     GUESSES = 4,          // launches that are tried when products are in the way
+    WORK = 12000,         // of one part and kernel: a step that splits a question is 1,
+    WORK_CASE = 10,       // a case that libisl decides
+    WORK_FUSE = 100,      // and one that it gives up
 };
 static const i64 KNOWN_BOUND = (i64)1 << 40; // larger bounds say nothing worth a row
 
 struct Asker {
     Space *s;
     isl_ctx *ctx;
-    int asked;
+    int work;      // done so far
 };
 
 Asker *asker_new(Space *s)
@@ -45,9 +48,10 @@ Asker *asker_new(Space *s)
     return a;
 }
 
-void asker_free(Asker *a) { isl_ctx_free(a->ctx); }
-
-int asker_asked(const Asker *a) { return a->asked; }
+void asker_free(Asker *a)
+{
+    isl_ctx_free(a->ctx);
+}
 
 // ---- one case: linear rows over columns ---------------------------------------------------------
 
@@ -416,14 +420,17 @@ static Answer ask_leaf(Asker *a, const ExprList *conds, Sample *out)
         out->why = "too many terms";
         return ANSWER_OPEN;
     }
-    a->asked++;
+    a->work += WORK_CASE;
     isl_ctx_reset_operations(a->ctx);
     isl_ctx_set_max_operations(a->ctx, FUSE);
     isl_basic_set *set = system_of(&l);
     isl_bool empty = isl_basic_set_is_empty(set);
     i64 *value = ARENA_ARRAY(a->s->arena, i64, l.columns.n + 1);
     Answer r = empty == isl_bool_true ? ANSWER_NO : ANSWER_OPEN;
-    if (empty == isl_bool_error) out->why = "libisl gave up";
+    if (empty == isl_bool_error) {
+        out->why = "libisl gave up";
+        a->work += WORK_FUSE;
+    }
     if (empty == isl_bool_false) {
         bool found = point_of(&l, small_sizes(&l, set, SMALL_SIZE), value) ||
                      point_of(&l, small_sizes(&l, set, SMALL_SIZE * 16), value) ||
@@ -597,8 +604,8 @@ static Answer solve(Question *q, const ExprList *conds)
 {
     Space *s = q->a->s;
     ExprList flat = {0}, todo = {0};
-    if (++q->cases > CASES) {
-        q->why = "too many cases";
+    if (++q->cases > CASES || ++q->a->work > WORK) {
+        q->why = q->cases > CASES ? "too many cases" : "too much was asked of this kernel";
         return ANSWER_OPEN;
     }
     for (int i = conds->n - 1; i >= 0; i--) vec_push(s->arena, &todo, conds->at[i]);

@@ -6,6 +6,8 @@
 //   rounds   block b of G takes the tasks b, b + G, b + 2G, ... below T: the tasks 0 <= t < T, each
 //            once. For 0 <= b < G a round r has b + G*r < T exactly when r < (T - b + G - 1) / G, and
 //            t gives b = t % G, r = t / G back.
+//            The same holds for groups of c blocks, with G = grid / c and b = block / c, when all of
+//            a group do the same tasks.
 //   rows     tile (t / N, t % N) of M x N, with T = M*N.
 //   bands    bands of C rows of tiles, a band column by column: q = t / (C*N), x = t % (C*N),
 //            g = min(C, M - C*q), tile (C*q + x % g, x / g), with T = M*N. From t < M*N: q < M/C
@@ -68,40 +70,103 @@ static Unknown *below(Space *s, const char *shown, const Expr *n)
     return u;
 }
 
-// ---- rounds -------------------------------------------------------------------------------------
-
-// The number of tasks when `round` runs over every G-th of them, or NULL.
-static const Expr *task_count(Space *s, const Unknown *round, const Expr *block, const Expr *grid)
+// x / y when that has no remainder: y is a factor of the product x. NULL: it is not seen.
+static const Expr *without_factor(Space *s, const Expr *x, const Expr *y)
 {
-    ExprPool *p = s->pool;
-    i64 lo;
-    if (round->kind != UNKNOWN_ROUND || !expr_is_const(round->lo, &lo) || lo || round->step != 1 ||
-        round->hi->op != EX_DIV || round->hi->b != grid)
-        return NULL;
-    const Expr *t = expr_add(p, expr_sub(p, round->hi->a, grid),
-                             expr_add(p, block, expr_const(p, 1)));
-    i64 least, most;
-    expr_range(p, t, &least, &most);
-    return expr_uses(t, block->name) || least < 0 ? NULL : t;
+    i64 m, n;
+    if (x == y) return expr_const(s->pool, 1);
+    if (expr_is_const(x, &m) && expr_is_const(y, &n) && n > 0 && m % n == 0)
+        return expr_const(s->pool, m / n);
+    if (x->op != EX_MUL) return NULL;
+    const Expr *a = without_factor(s, x->a, y);
+    if (a) return expr_mul(s->pool, a, x->b);
+    a = without_factor(s, x->b, y);
+    return a ? expr_mul(s->pool, x->a, a) : NULL;
 }
 
-// The task unknown, put in the place of block x and one of its rounds; NULL: no such order.
+// ---- rounds -------------------------------------------------------------------------------------
+
+// A divisor of the block number in an expression; 0: none.
+static i64 block_divisor(const Expr *e, const Expr *block)
+{
+    i64 c;
+    if (e->op == EX_CONST || e->op == EX_VAR) return 0;
+    if (e->op == EX_DIV && e->a == block && expr_is_const(e->b, &c) && c > 1) return c;
+    c = block_divisor(e->a, block);
+    if (!c) c = block_divisor(e->b, block);
+    return c || !e->c ? c : block_divisor(e->c, block);
+}
+
+// Blocks in groups of c (clusters, mostly), groups * c of them: group * c + member.
+typedef struct {
+    const Expr *group, *groups; // without groups: the block and the grid
+    Unknown *of[2];             // group, member; without groups: the block
+    int n;
+} Groups;
+
+static bool groups_of(Space *s, i64 c, const Expr *block, const Expr *grid, Groups *out)
+{
+    ExprPool *p = s->pool;
+    *out = (Groups){.group = block, .groups = grid, .of = {space_find(s, block)}, .n = 1};
+    if (!c) return true;
+    const Expr *groups = without_factor(s, grid, expr_const(p, c));
+    if (!groups) return false;
+    out->of[0] = below(s, "group of blocks", groups);
+    out->of[1] = space_fresh(s, UNKNOWN_BLOCK, "block of the group", 0, c - 1);
+    out->group = out->of[0]->var;
+    out->groups = groups;
+    out->n = 2;
+    return true;
+}
+
+// The number of tasks when a loop of `hi` rounds runs over every G-th of them, or NULL.
+static const Expr *task_count(Space *s, const Expr *hi, const Groups *g)
+{
+    ExprPool *p = s->pool;
+    if (hi->op != EX_DIV || hi->b != g->groups) return NULL;
+    const Expr *t = expr_add(p, expr_sub(p, hi->a, g->groups),
+                             expr_add(p, g->group, expr_const(p, 1)));
+    i64 least, most;
+    expr_range(p, t, &least, &most);
+    return expr_uses(t, g->group->name) || least < 0 ? NULL : t;
+}
+
+// The task unknown, put in the place of block x (or of its group) and one of its rounds; NULL: no
+// such order.
 static Unknown *rewrite_rounds(Space *s, Access *a)
 {
     ExprPool *p = s->pool;
     const Expr *block = map_get(s->globals, intern(s->names, "ctaid.x")), *grid = s->grid[0];
+    i64 lo;
     if (!grid || block->op != EX_VAR || !access_uses(a, block)) return NULL;
     for (int i = 0; i < a->inst.n; i++) {
         Unknown *round = a->inst.at[i];
-        const Expr *tasks = task_count(s, round, block, grid);
-        if (!tasks) continue;
+        if (round->kind != UNKNOWN_ROUND || !expr_is_const(round->lo, &lo) || lo || round->step != 1)
+            continue;
+        Groups g;
         Access next = *a;
+        const Expr *hi = round->hi;
+        i64 c = block_divisor(hi, block);
+        if (!groups_of(s, c, block, grid, &g)) continue;
+        if (c) {
+            const Expr *sum = expr_add(p, expr_mul(p, g.group, expr_const(p, c)), g.of[1]->var);
+            hi = space_put(s, hi, block, sum);
+            access_put(s, &next, block, sum);
+        }
+        const Expr *tasks = task_count(s, hi, &g);
+        if (!tasks) continue;
         Unknown *task = below(s, "task", tasks);
-        access_put(s, &next, block, expr_sub(p, task->var, expr_mul(p, grid, round->var)));
-        if (access_uses(&next, round->var) || access_uses(&next, block)) continue;
-        access_drop(&next, round);
-        access_drop(&next, space_find(s, block));
-        take_over(s, &next, task);
+        access_put(s, &next, g.group, expr_sub(p, task->var, expr_mul(p, g.groups, round->var)));
+        if (access_uses(&next, round->var) || access_uses(&next, g.group) ||
+            access_uses(&next, block))
+            continue;
+        UnknownList inst = {0};
+        vec_push(s->arena, &inst, task);
+        if (c) vec_push(s->arena, &inst, g.of[1]);
+        for (int k = 0; k < a->inst.n; k++)
+            if (a->inst.at[k] != round && a->inst.at[k]->var != block)
+                vec_push(s->arena, &inst, a->inst.at[k]);
+        next.inst = inst;
         *a = next;
         return task;
     }
@@ -127,17 +192,6 @@ static const Expr *divided_in(const Access *a, const Expr *dividend)
         if (in) return in;
     }
     return NULL;
-}
-
-// x / y when that has no remainder: y is a factor of the product x. NULL: it is not seen.
-static const Expr *without_factor(Space *s, const Expr *x, const Expr *y)
-{
-    if (x == y) return expr_const(s->pool, 1);
-    if (x->op != EX_MUL) return NULL;
-    const Expr *a = without_factor(s, x->a, y);
-    if (a) return expr_mul(s->pool, a, x->b);
-    a = without_factor(s, x->b, y);
-    return a ? expr_mul(s->pool, x->a, a) : NULL;
 }
 
 static bool bands(Space *s, Access *a, Unknown *task, const Expr *width, const Expr *tasks)

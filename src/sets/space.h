@@ -132,12 +132,12 @@ typedef struct {
 } Sample;
 
 // Are there values for which all conditions hold (beside the facts of all unknowns in them)? A first
-// "yes" is asked again with all that the plan checks. Each question has a fuse.
+// "yes" is asked again with all that the plan checks. Each question has a
+// fuse, and so have all of an asker together: what is asked then stays open.
 typedef struct Asker Asker;
 Asker *asker_new(Space *s);
 void asker_free(Asker *a);
 Answer ask(Asker *a, const ExprList *conds, Sample *out);
-int asker_asked(const Asker *a); // questions put to libisl so far
 
 // "S = 1, ctaid.x = 0, tid = 3": sizes first; values that do not matter are left out.
 const char *sample_text(Space *s, const Sample *x);

@@ -14,7 +14,8 @@
 
 enum {
     LANES = 32,
-    BUDGET = 400000,   // operations: nested loops are walked twice each
+    BUDGET = 400000,   // operations: nested loops are walked a few times each
+    BOUND_TRIES = 4,   // walks of a loop to find bounds of what it carries
     NAME_KIND = 1 << 20,
 };
 enum { NAME_REG, NAME_SREG };
@@ -603,6 +604,8 @@ typedef struct {
     bool grows;                // by `by` in each round
     bool rises;                // is never below `start`
     i64 by;
+    i64 lo, hi;                // neither: its values, when `bounded`
+    bool bounded;
 } Carried;
 typedef VEC(Carried) CarriedList;
 
@@ -610,6 +613,7 @@ static Unknown *counter(Walk *w, const Carried *c)
 {
     const ThreadReg *r = &w->fn->regs.at[c->reg];
     i64 lo, hi;
+    if (c->bounded) return space_fresh(w->s, UNKNOWN_VALUE, r->name, c->lo, c->hi);
     if (!c->rises) return fresh_value(w, r->name, r->class);
     expr_range(w->s->pool, c->start, &lo, &hi);
     Unknown *u = space_fresh(w->s, UNKNOWN_VALUE, r->name, MAX(lo, INT32_MIN), INT32_MAX);
@@ -618,9 +622,60 @@ static Unknown *counter(Walk *w, const Carried *c)
     return u;
 }
 
+// The body once without recording anything, from registers as they are now.
+static void try_round(Walk *w, const ThreadOp *op)
+{
+    bool recording = w->record, unclear = w->left_unclear;
+    w->record = false;
+    walk_block(w, &op->body);
+    w->record = recording;
+    w->left_unclear = unclear;
+}
+
+static const Expr *carried_value(Walk *w, const Carried *c, const Unknown *round)
+{
+    ExprPool *p = w->s->pool;
+    if (!c->grows) return counter(w, c)->var;
+    return expr_add(p, c->start, expr_mul(p, round->var, expr_const(p, c->by)));
+}
+
+// Registers that neither grow nor rise may still stay within bounds, as the number of a slot does:
+// bounds that hold before the loop are tried, and widened by what a round makes of them.
+static void bound_carried(Walk *w, const ThreadOp *op, const Unknown *round, CarriedList *all)
+{
+    const Expr **entry = regs_copy(w);
+    bool open = false, kept = false;
+    for (int i = 0; i < all->n; i++) {
+        Carried *c = &all->at[i];
+        if (c->grows || c->rises || w->fn->regs.at[c->reg].class != RC_B32) continue;
+        expr_range(w->s->pool, c->start, &c->lo, &c->hi);
+        open |= c->bounded = c->lo >= INT32_MIN && c->hi <= INT32_MAX;
+    }
+    for (int t = 0; t < BOUND_TRIES && open && !kept; t++) {
+        for (int i = 0; i < all->n; i++) w->reg[all->at[i].reg] = carried_value(w, &all->at[i], round);
+        try_round(w, op);
+        kept = true;
+        for (int i = 0; i < all->n; i++) {
+            Carried *c = &all->at[i];
+            const Expr *last = w->reg[c->reg];
+            i64 lo = INT32_MIN, hi = INT32_MAX;
+            if (!c->bounded) continue;
+            if (last && last != &unknowable) expr_range(w->s->pool, last, &lo, &hi);
+            kept &= lo >= c->lo && hi <= c->hi;
+            if (t + 2 >= BOUND_TRIES && (lo < c->lo || hi > c->hi)) lo = INT32_MIN, hi = INT32_MAX;
+            c->lo = MAX(MIN(c->lo, lo), INT32_MIN);
+            c->hi = MIN(MAX(c->hi, hi), INT32_MAX);
+        }
+        w->reg = entry;
+        entry = regs_copy(w);
+    }
+    for (int i = 0; i < all->n && !kept; i++) all->at[i].bounded = false;
+}
+
 // What the body carries from one round to the next. A first walk, unrecorded, shows what a round
 // makes of each such register.
-static void carried_of(Walk *w, const ThreadOp *op, const u8 *found, CarriedList *out)
+static void carried_of(Walk *w, const ThreadOp *op, const Unknown *round, const u8 *found,
+                       CarriedList *out)
 {
     for (int i = 0; i < w->fn->regs.n; i++) {
         const ThreadReg *r = &w->fn->regs.at[i];
@@ -636,11 +691,7 @@ static void carried_of(Walk *w, const ThreadOp *op, const u8 *found, CarriedList
         c->probe = w->reg[c->reg] = fresh_value(w, w->fn->regs.at[c->reg].name,
                                                 w->fn->regs.at[c->reg].class)->var;
     }
-    bool recording = w->record, unclear = w->left_unclear;
-    w->record = false;
-    walk_block(w, &op->body);
-    w->record = recording;
-    w->left_unclear = unclear;
+    try_round(w, op);
     for (int i = 0; i < out->n; i++) {
         Carried *c = &out->at[i];
         const Expr *last = w->reg[c->reg];
@@ -649,12 +700,12 @@ static void carried_of(Walk *w, const ThreadOp *op, const u8 *found, CarriedList
         c->rises = at_least(w, last, c->probe);
     }
     w->reg = entry;
+    bound_carried(w, op, round, out);
 }
 
 // One round of a loop or one copy of an unrolled body, `round` counting them.
 static void walk_round(Walk *w, const ThreadOp *op, Unknown *round, const Expr *loop_value)
 {
-    ExprPool *p = w->s->pool;
     int regs = w->fn->regs.n;
     Scan n = {ARENA_ARRAY(w->s->arena, u8, regs + 1), ARENA_ARRAY(w->s->arena, u8, regs + 1)};
     scan(w, &op->body, &n);
@@ -663,13 +714,9 @@ static void walk_round(Walk *w, const ThreadOp *op, Unknown *round, const Expr *
         w->reg[op->opnd[0].reg] = loop_value;
     }
     CarriedList carried = {0};
-    carried_of(w, op, n.found, &carried);
-    for (int i = 0; i < carried.n; i++) {
-        const Carried *c = &carried.at[i];
-        if (c->grows)
-            w->reg[c->reg] = expr_add(p, c->start, expr_mul(p, round->var, expr_const(p, c->by)));
-        else w->reg[c->reg] = counter(w, c)->var;
-    }
+    carried_of(w, op, round, n.found, &carried);
+    for (int i = 0; i < carried.n; i++)
+        w->reg[carried.at[i].reg] = carried_value(w, &carried.at[i], round);
     vec_push(w->s->arena, &w->inst, round);
     walk_block(w, &op->body);
     w->inst.n--;
