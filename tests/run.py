@@ -170,6 +170,8 @@ def collect(build, sanitized):
                 yield (f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: file_test(build, p, s), skip)
     for p in sorted((ROOT / "tests/cli").glob("*.test")):
         skip = "no ptxas" if p.name == "audit.test" and not shutil.which("ptxas") else None
+        if p.name == "sets.test" and without_sets(build):
+            skip = "no libisl"
         yield f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s), skip
     missing = None if shutil.which("ptxas") else "no ptxas"
     runs = [line for line in (ROOT / "tests/kernels.list").read_text().splitlines()

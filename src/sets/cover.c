@@ -185,20 +185,37 @@ static void sort_line(Line *l)
 
 // ---- sums that are divided ------------------------------------------------------------------------
 
-// The first dividend that is a sum.
-static const Expr *divided_sum(const Expr *e)
+// Quotients and remainders by constants whose dividend is a sum.
+static void divided_sums(Search *c, const Expr *e, ExprList *out)
 {
-    if (e->op == EX_CONST || e->op == EX_VAR) return NULL;
-    const Expr *in = divided_sum(e->a);
-    if (!in) in = divided_sum(e->b);
-    if (!in && e->c) in = divided_sum(e->c);
-    if (in || (e->op != EX_DIV && e->op != EX_MOD)) return in;
-    return e->a->op == EX_ADD || e->a->op == EX_MUL ? e->a : NULL;
+    if (e->op == EX_CONST || e->op == EX_VAR) return;
+    divided_sums(c, e->a, out);
+    divided_sums(c, e->b, out);
+    if (e->c) divided_sums(c, e->c, out);
+    if ((e->op == EX_DIV || e->op == EX_MOD) && e->b->op == EX_CONST &&
+        (e->a->op == EX_ADD || e->a->op == EX_MUL))
+        vec_push(c->s->arena, out, e);
+}
+
+// Are two lines over the same digits equal modulo m?
+static bool same_modulo(const Line *a, const Line *b, i64 m)
+{
+    i64 x, y;
+    if (!expr_is_const(a->start, &x) || !expr_is_const(b->start, &y) || (x - y) % m) return false;
+    for (int i = 0; i < MAX(a->n, b->n); i++) {
+        const Line *one = i < a->n ? a : b, *two = one == a ? b : a;
+        const Digit *d = &one->digit[i];
+        i64 other = 0;
+        for (int k = 0; k < two->n; k++)
+            if (two->digit[k].u == d->u) other = two->digit[k].coef;
+        if ((d->coef - other) % m) return false;
+    }
+    return a->n == b->n;
 }
 
 // A sum of digits that takes each value below a constant once is an unknown of its own, of which the
 // digits are parts.
-static bool join(Search *c, Access *a, const Expr *sum)
+static bool join(Search *c, Access *a, const Expr *sum, const ExprList *nodes)
 {
     Space *s = c->s;
     ExprPool *p = s->pool;
@@ -211,6 +228,13 @@ static bool join(Search *c, Access *a, const Expr *sum)
         reach *= v;
     }
     Unknown *all = space_fresh(s, UNKNOWN_COPY, "element", 0, reach - 1);
+    for (int i = 0; i < nodes->n; i++) { // remainders whose sums were reduced before
+        Line o = {.start = expr_const(p, 0)};
+        const Expr *e = nodes->at[i];
+        if (e->op == EX_MOD && e->a != sum && e->b->value > 1 && add_to_line(s, &o, e->a, 1) &&
+            same_modulo(&l, &o, e->b->value))
+            access_put(s, a, e, expr_bin(p, EX_MOD, all->var, e->b));
+    }
     access_put(s, a, sum, all->var);
     for (int i = 0; i < l.n; i++) {
         const Expr *part = expr_bin(p, EX_DIV, all->var, expr_const(p, l.digit[i].coef));
@@ -230,9 +254,10 @@ static bool to_digits(Search *c, Access *a)
         for (int i = 0; i < a->inst.n; i++) vec_push(c->s->arena, &now, a->inst.at[i]);
         for (int i = 0; i < now.n; i++)
             if (!split(c, a, now.at[i], &changed)) return false;
-        const Expr *sum = NULL;
-        for (int k = 0; k < a->rank && !sum; k++) sum = divided_sum(a->at[k]);
-        if (sum) changed |= join(c, a, sum);
+        ExprList nodes = {0};
+        for (int k = 0; k < a->rank; k++) divided_sums(c, a->at[k], &nodes);
+        for (int i = 0; i < nodes.n && !changed; i++)
+            changed = join(c, a, nodes.at[i]->a, &nodes);
         if (!changed) return true;
     }
     return true;

@@ -16,6 +16,8 @@
 //            then g, x = g*column + row - C*q and t back; M*N tasks onto M*N tiles, so all of them.
 #include "space.h"
 
+enum { DEEP = 4 }; // numbers of tiles are taken apart so often
+
 // ---- accesses -----------------------------------------------------------------------------------
 
 void access_conds(Space *s, const Access *a, ExprList *out)
@@ -119,16 +121,32 @@ static bool groups_of(Space *s, i64 c, const Expr *block, const Expr *grid, Grou
     return true;
 }
 
-// The number of tasks when a loop of `hi` rounds runs over every G-th of them, or NULL.
-static const Expr *task_count(Space *s, const Expr *hi, const Groups *g)
+// A number of tasks: known before the launch, not negative.
+static bool is_task_count(Space *s, const Expr *t, const Groups *g, const Unknown *round)
+{
+    i64 least, most;
+    expr_range(s->pool, t, &least, &most);
+    return !expr_uses(t, g->group->name) && !expr_uses(t, round->var->name) && least >= 0;
+}
+
+// The number of tasks when a loop runs over every G-th of them, or NULL: it has `hi` rounds, or goes
+// on while block + G * round is below.
+static const Expr *task_count(Space *s, const Expr *hi, const Groups *g, const Unknown *round)
 {
     ExprPool *p = s->pool;
-    if (hi->op != EX_DIV || hi->b != g->groups) return NULL;
-    const Expr *t = expr_add(p, expr_sub(p, hi->a, g->groups),
-                             expr_add(p, g->group, expr_const(p, 1)));
-    i64 least, most;
-    expr_range(p, t, &least, &most);
-    return expr_uses(t, g->group->name) || least < 0 ? NULL : t;
+    const Expr *t;
+    if (hi->op == EX_DIV && hi->b == g->groups) {
+        t = expr_add(p, expr_sub(p, hi->a, g->groups), expr_add(p, g->group, expr_const(p, 1)));
+        if (is_task_count(s, t, g, round)) return t;
+    }
+    const Expr *now = expr_add(p, g->group, expr_mul(p, g->groups, round->var));
+    for (int i = 0; i < round->facts.n; i++) {
+        const Expr *f = round->facts.at[i];
+        if (f->op != EX_LT) continue;
+        t = expr_add(p, f->b, expr_sub(p, now, f->a));
+        if (is_task_count(s, t, g, round)) return t;
+    }
+    return NULL;
 }
 
 // The task unknown, put in the place of block x (or of its group) and one of its rounds; NULL: no
@@ -153,7 +171,7 @@ static Unknown *rewrite_rounds(Space *s, Access *a)
             hi = space_put(s, hi, block, sum);
             access_put(s, &next, block, sum);
         }
-        const Expr *tasks = task_count(s, hi, &g);
+        const Expr *tasks = task_count(s, hi, &g, round);
         if (!tasks) continue;
         Unknown *task = below(s, "task", tasks);
         access_put(s, &next, g.group, expr_sub(p, task->var, expr_mul(p, g.groups, round->var)));
@@ -251,14 +269,21 @@ static bool rewrite_tiles(Space *s, Access *a, Unknown *task)
     return true;
 }
 
+// Tiles of tiles: rows that are numbers of (batch, head) themselves.
+static bool rewrite_all(Space *s, Access *a)
+{
+    bool any = false, again = true;
+    for (int round = 0; round < DEEP && again; round++) {
+        again = false;
+        for (int i = 0; i < a->inst.n && !again; i++)
+            again = a->inst.at[i]->kind == UNKNOWN_BLOCK && rewrite_tiles(s, a, a->inst.at[i]);
+        any |= again;
+    }
+    return any;
+}
+
 bool order_rewrite(Space *s, Access *a)
 {
-    Unknown *task = rewrite_rounds(s, a);
-    if (task) {
-        rewrite_tiles(s, a, task);
-        return true;
-    }
-    // A grid of one dimension whose block numbers are tasks themselves.
-    const Expr *block = map_get(s->globals, intern(s->names, "ctaid.x"));
-    return s->grid[0] && block->op == EX_VAR && rewrite_tiles(s, a, space_find(s, block));
+    bool rounds = rewrite_rounds(s, a) != NULL;
+    return rewrite_all(s, a) || rounds;
 }

@@ -703,12 +703,37 @@ static void carried_of(Walk *w, const ThreadOp *op, const Unknown *round, const 
     bound_carried(w, op, round, out);
 }
 
+// A loop that goes on while a condition holds has as its end "everything" or "nothing", chosen before
+// the first round and at the end of each: the condition, or NULL.
+static const Expr *goes_on(const Expr *end)
+{
+    i64 yes, no;
+    if (!end || end->op != EX_SELECT || !expr_is_const(end->b, &yes) || !expr_is_const(end->c, &no))
+        return NULL;
+    return yes == INT32_MAX && no == INT32_MIN ? end->a : NULL;
+}
+
+// What holds in each round of such a loop: the condition of its end, one round back, when that is
+// the one before the loop for round 0. `first`: the end before the loop.
+static void while_fact(Walk *w, const ThreadOp *op, Unknown *round, const Expr *first)
+{
+    ExprPool *p = w->s->pool;
+    const Expr *before = goes_on(first), *after = goes_on(w->reg[op->opnd[2].reg]);
+    if (!before || !after || space_uses(w->s, after, UNKNOWN_VALUE)) return;
+    after = space_put(w->s, after, round->var, expr_sub(p, round->var, expr_const(p, 1)));
+    if (space_put(w->s, after, round->var, expr_const(p, 0)) == before)
+        space_fact(w->s, round, after);
+}
+
 // One round of a loop or one copy of an unrolled body, `round` counting them.
 static void walk_round(Walk *w, const ThreadOp *op, Unknown *round, const Expr *loop_value)
 {
     int regs = w->fn->regs.n;
     Scan n = {ARENA_ARRAY(w->s->arena, u8, regs + 1), ARENA_ARRAY(w->s->arena, u8, regs + 1)};
     scan(w, &op->body, &n);
+    bool moves = op->op == OP_FOR && op->opnd[2].kind == OPD_REG &&
+                 n.found[op->opnd[2].reg] & REG_ASSIGNED && !(n.found[op->opnd[0].reg] & REG_ASSIGNED);
+    const Expr *end = moves ? w->reg[op->opnd[2].reg] : NULL;
     if (op->op == OP_FOR) {
         n.found[op->opnd[0].reg] = 0;
         w->reg[op->opnd[0].reg] = loop_value;
@@ -720,6 +745,7 @@ static void walk_round(Walk *w, const ThreadOp *op, Unknown *round, const Expr *
     vec_push(w->s->arena, &w->inst, round);
     walk_block(w, &op->body);
     w->inst.n--;
+    if (moves) while_fact(w, op, round, end);
     for (int i = 0; i < regs; i++)
         if (n.found[i] & REG_ASSIGNED && w->fn->regs.at[i].count == 1) w->reg[i] = &unknowable;
     for (int i = 0; i < carried.n; i++) w->reg[carried.at[i].reg] = counter(w, &carried.at[i])->var;
@@ -731,9 +757,35 @@ static const Expr *bound(Walk *w, const Operand *o)
     return v ? v : fetch(w, o->reg);
 }
 
+// The body may change the counter and the end of its own loop, as `while` and `break` do: then
+// nothing is known of how far it goes.
+static bool is_free(Walk *w, const ThreadOp *op)
+{
+    int regs = w->fn->regs.n;
+    Scan n = {ARENA_ARRAY(w->s->arena, u8, regs + 1), ARENA_ARRAY(w->s->arena, u8, regs + 1)};
+    scan(w, &op->body, &n);
+    return n.found[op->opnd[0].reg] & REG_ASSIGNED ||
+           (op->opnd[2].kind == OPD_REG && n.found[op->opnd[2].reg] & REG_ASSIGNED);
+}
+
+static void walk_free(Walk *w, const ThreadOp *op)
+{
+    const ThreadReg *r = &w->fn->regs.at[op->opnd[0].reg];
+    Unknown *round = space_fresh(w->s, UNKNOWN_ROUND, r->name, 0, INT32_MAX);
+    round->lo = expr_const(w->s->pool, 0);
+    round->hi = fresh_value(w, r->name, RC_B32)->var;
+    round->step = 1;
+    walk_round(w, op, round, fresh_value(w, r->name, RC_B32)->var);
+    w->reg[op->opnd[0].reg] = &unknowable;
+}
+
 static void walk_for(Walk *w, const ThreadOp *op)
 {
     ExprPool *p = w->s->pool;
+    if (is_free(w, op)) {
+        walk_free(w, op);
+        return;
+    }
     const Expr *lo = bound(w, &op->opnd[1]), *hi = bound(w, &op->opnd[2]);
     i64 step = op->opnd[3].base, least, low, high, most, unused;
     expr_range(p, expr_sub(p, hi, lo), &unused, &most);
@@ -773,8 +825,13 @@ static void walk_role(Walk *w, const ThreadOp *op)
              expr_bin(p, EX_LT, tid, expr_const(p, (op->imm + op->n) * LANES)));
     walk_block(w, &op->body);
     w->path.n = n;
-    for (int i = 0; i < w->fn->regs.n; i++)
-        if (w->reg[i] != before[i] && before[i]) w->reg[i] = &unknowable;
+    const Expr *inside = expr_bin(p, EX_LAND, w->path.at[n], w->path.at[n + 1]);
+    for (int i = 0; i < w->fn->regs.n; i++) {
+        const Expr *a = w->reg[i], *b = before[i];
+        if (a == b || !b) continue;
+        if (!a || a == &unknowable || b == &unknowable) w->reg[i] = &unknowable;
+        else w->reg[i] = expr_select(p, inside, a, b);
+    }
 }
 
 static void walk_block(Walk *w, const ThreadBlock *b)

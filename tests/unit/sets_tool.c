@@ -56,7 +56,7 @@ static int check_thr(const char *path, const char *text, size_t n, Arena *a, Dia
     ThreadModule *m = thread_read(a, e, d, file, text, n);
     bool has = !strncmp(text, "//@ ", 4) || strstr(text, "\n//@ ");
     Plan *p = has ? plan_read(a, e, d, file, "//@ ", text, n) : NULL;
-    if (!m || diag_errors(d) || (p && !plan_check(p, m, d))) return 2;
+    if (!m || !thread_check(m, d) || diag_errors(d) || (p && !plan_check(p, m, d))) return 2;
     return check(m, p, d, times, out);
 }
 
