@@ -102,25 +102,36 @@ static void refuse_delay(Handoff *h, const TileOp *t, int buffer)
                h->where[buffer].line);
 }
 
+// The policy of one buffer, as it will be.
+static u8 policy_of(Handoff *h, const TileOp *t, int buffer)
+{
+    const TileBuffer *b = &h->k->buffers.at[buffer];
+    if (asked_policy(h->m, b) == HANDOFF_DELAY && !h->m->options.assembled)
+        diag_warning(h->m->diag, t->loc, NULL,
+                     "'%s' gets the policy `proxy` instead of `delay`: a driver assembles this "
+                     "PTX, and nobody looks at the machine code", b->name);
+    return tile_policy(h->m, b);
+}
+
+// Of several buffers that one trigger hands back the strongest policy holds.
 static void set_policy(Handoff *h, const TileBlock *list, int at)
 {
     TileOp *t = list->at[at];
+    const bool *mine = &h->protects[t->event * h->k->buffers.n];
     u8 policy = HANDOFF_DEFAULT;
     for (int b = 0; b < h->k->buffers.n; b++) {
-        if (!h->protects[t->event * h->k->buffers.n + b] || !h->read[b]) continue;
-        u8 asked = asked_policy(h->m, &h->k->buffers.at[b]);
-        if (asked == HANDOFF_DELAY && !h->m->options.assembled) {
-            diag_warning(h->m->diag, t->loc, NULL,
-                         "'%s' gets the policy `proxy` instead of `delay`: a driver assembles this "
-                         "PTX, and nobody looks at the machine code", h->k->buffers.at[b].name);
-            asked = HANDOFF_PROXY;
-        }
-        if (asked == HANDOFF_DELAY && !delayed(h, list, at, b)) refuse_delay(h, t, b);
-        h->m->delayed += asked == HANDOFF_DELAY;
-        if (asked == HANDOFF_MEMBAR || asked == HANDOFF_NONE) unsound(h, t, b, asked);
-        // Of several buffers that one trigger hands back the strongest policy holds.
+        if (!mine[b] || !h->read[b]) continue;
+        u8 asked = policy_of(h, t, b);
         policy = policy ? MIN(policy, asked) : asked;
     }
+    for (int b = 0; b < h->k->buffers.n && policy > HANDOFF_PROXY; b++) {
+        if (!mine[b] || !h->read[b]) continue;
+        if (policy != HANDOFF_DELAY) unsound(h, t, b, policy);
+        else if (!delayed(h, list, at, b)) refuse_delay(h, t, b);
+    }
+    for (int b = 0; b < h->k->buffers.n && policy == HANDOFF_PROXY; b++)
+        if (mine[b] && h->read[b]) delayed(h, list, at, b); // its reads are covered
+    h->m->delayed += policy == HANDOFF_DELAY;
     t->handoff = policy;
 }
 

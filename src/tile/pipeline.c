@@ -257,11 +257,14 @@ static bool joins(const Pipe *p, const Ring *r, int group, i64 bytes)
     const Ring *lead = &p->rings.at[group];
     if (lead->group != group || lead->class != r->class || !p->classes.at[r->class].single)
         return false;
-    if (bytes + r->bytes >= MAX_EVENT_BYTES) return false;
+    const TileBuffer *b = p->k->buffers.at;
+    if (bytes + r->bytes >= MAX_EVENT_BYTES ||
+        tile_policy(p->m, &b[r->buffer]) != tile_policy(p->m, &b[lead->buffer]))
+        return false;
     for (int i = 0; i < r->loads.n; i++) {
-        const Load *a = &p->loads.at[lead->loads.at[i]], *b = &p->loads.at[r->loads.at[i]];
-        if (a->first != b->first || a->last != b->last || a->first == a->at ||
-            !adjacent(p, a, b, group))
+        const Load *x = &p->loads.at[lead->loads.at[i]], *y = &p->loads.at[r->loads.at[i]];
+        if (x->first != y->first || x->last != y->last || x->first == x->at ||
+            !adjacent(p, x, y, group))
             return false;
     }
     return true;
