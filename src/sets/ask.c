@@ -20,23 +20,23 @@
 #include <string.h>
 
 enum {
-    CASES = 96,           // of one question
-    FUSE = 20000,         // operations of libisl for one case
-    FACTORS = 4,          // of a product
+    CASES = 96,   // of one question
+    FUSE = 20000, // operations of libisl for one case
+    FACTORS = 4,  // of a product
     COLUMNS = 96,
-    CONSEQUENCES = 160,   // rows of leaf_products
-    SMALL_SIZE = 256,     // samples prefer sizes up to this, or to 16 times as much
-    GUESSES = 4,          // launches that are tried when products are in the way
-    WORK = 12000,         // of one part and kernel: a step that splits a question is 1,
-    WORK_CASE = 10,       // a case that libisl decides
-    WORK_FUSE = 100,      // and one that it gives up
+    CONSEQUENCES = 160, // rows of leaf_products
+    SMALL_SIZE = 256,   // samples prefer sizes up to this, or to 16 times as much
+    GUESSES = 4,        // launches that are tried when products are in the way
+    WORK = 12000,       // of one part and kernel: a step that splits a question is 1,
+    WORK_CASE = 10,     // a case that libisl decides
+    WORK_FUSE = 100,    // and one that it gives up
 };
 static const i64 KNOWN_BOUND = (i64)1 << 40; // larger bounds say nothing worth a row
 
 struct Asker {
     Space *s;
     isl_ctx *ctx;
-    int work;      // done so far
+    int work; // done so far
 };
 
 Asker *asker_new(Space *s)
@@ -48,17 +48,23 @@ Asker *asker_new(Space *s)
     return a;
 }
 
-void asker_free(Asker *a)
-{
-    isl_ctx_free(a->ctx);
-}
+void asker_free(Asker *a) { isl_ctx_free(a->ctx); }
 
 // ---- one case: linear rows over columns ---------------------------------------------------------
 
 // A column stands for a product of atoms: an unknown, a quotient, or a term that is not analysed.
-typedef struct { int n, atom[FACTORS]; } Column;
-typedef struct { int col; i64 coef; } Term;
-typedef struct { VEC(Term) terms; i64 k; bool lost; } Poly; // lost: could not be written down
+typedef struct {
+    int n, atom[FACTORS];
+} Column;
+typedef struct {
+    int col;
+    i64 coef;
+} Term;
+typedef struct {
+    VEC(Term) terms;
+    i64 k;
+    bool lost;
+} Poly; // lost: could not be written down
 
 typedef struct {
     Asker *asker;
@@ -67,8 +73,8 @@ typedef struct {
     const ExprList *conds;
     VEC(const Expr *) atoms;
     VEC(Column) columns;
-    VEC(Poly) zero, plus;   // = 0, >= 0
-    bool full;              // too many columns
+    VEC(Poly) zero, plus; // = 0, >= 0
+    bool full;            // too many columns
 } Leaf;
 
 static int column_of(Leaf *l, Column c)
@@ -102,8 +108,10 @@ static void poly_add(Leaf *l, Poly *p, const Poly *q, i64 k)
     i64 v;
     p->lost |= q->lost;
     for (int i = 0; i < q->terms.n; i++) {
-        if (__builtin_mul_overflow(q->terms.at[i].coef, k, &v)) p->lost = true;
-        else poly_add_term(l, p, q->terms.at[i].col, v);
+        if (__builtin_mul_overflow(q->terms.at[i].coef, k, &v))
+            p->lost = true;
+        else
+            poly_add_term(l, p, q->terms.at[i].col, v);
     }
     if (__builtin_mul_overflow(q->k, k, &v) || __builtin_add_overflow(p->k, v, &p->k))
         p->lost = true;
@@ -146,8 +154,10 @@ static Poly poly_mul(Leaf *l, const Poly *a, const Poly *b)
 static void add_row(Leaf *l, Poly p, bool equal)
 {
     if (p.lost || l->full) return;
-    if (equal) vec_push(l->arena, &l->zero, p);
-    else vec_push(l->arena, &l->plus, p);
+    if (equal)
+        vec_push(l->arena, &l->zero, p);
+    else
+        vec_push(l->arena, &l->plus, p);
 }
 
 // ---- terms --------------------------------------------------------------------------------------
@@ -190,7 +200,8 @@ static void define_quotient(Leaf *l, const Expr *e, const Poly *q)
     poly_add(l, &rest, &a, 1);
     poly_add(l, &rest, &product, -1);
     if (!is_not_negative(l->s, l->conds, e->a)) {
-        if (!is_given(l->conds, expr_bin(l->s->pool, EX_LT, e->a, expr_const(l->s->pool, 0)))) return;
+        if (!is_given(l->conds, expr_bin(l->s->pool, EX_LT, e->a, expr_const(l->s->pool, 0))))
+            return;
         Poly turned = {0};
         poly_add(l, &turned, &rest, -1);
         rest = turned;
@@ -356,9 +367,9 @@ static isl_mat *matrix(Leaf *l, const Poly *rows, int n)
 static isl_basic_set *system_of(Leaf *l)
 {
     isl_space *space = isl_space_set_alloc(l->asker->ctx, 0, (unsigned)l->columns.n);
-    return isl_basic_set_from_constraint_matrices(
-        space, matrix(l, l->zero.at, l->zero.n), matrix(l, l->plus.at, l->plus.n), isl_dim_set,
-        isl_dim_div, isl_dim_param, isl_dim_cst);
+    return isl_basic_set_from_constraint_matrices(space, matrix(l, l->zero.at, l->zero.n),
+                                                  matrix(l, l->plus.at, l->plus.n), isl_dim_set,
+                                                  isl_dim_div, isl_dim_param, isl_dim_cst);
 }
 
 // A point of the system, one value per column; false: it has none, or the fuse blew.
@@ -435,8 +446,10 @@ static Answer ask_leaf(Asker *a, const ExprList *conds, Sample *out)
         bool found = point_of(&l, small_sizes(&l, set, SMALL_SIZE), value) ||
                      point_of(&l, small_sizes(&l, set, SMALL_SIZE * 16), value) ||
                      point_of(&l, isl_basic_set_copy(set), value);
-        if (found) take_sample(&l, value, out);
-        else out->why = "libisl gave no sample";
+        if (found)
+            take_sample(&l, value, out);
+        else
+            out->why = "libisl gave no sample";
         if (found) r = ANSWER_YES;
     }
     isl_basic_set_free(set);
@@ -447,10 +460,7 @@ static Answer ask_leaf(Asker *a, const ExprList *conds, Sample *out)
 
 // ---- cases --------------------------------------------------------------------------------------
 
-static bool is_truth(const Expr *e)
-{
-    return e->op >= EX_EQ && e->op <= EX_LOR;
-}
+static bool is_truth(const Expr *e) { return e->op >= EX_EQ && e->op <= EX_LOR; }
 
 // Needs a case of its own inside of arithmetic: NULL: nothing in `e` does.
 static const Expr *find_split(Space *s, const ExprList *conds, const Expr *e)
@@ -462,17 +472,19 @@ static const Expr *find_split(Space *s, const ExprList *conds, const Expr *e)
     if (in || (e->op != EX_DIV && e->op != EX_MOD)) return in;
     ExprPool *p = s->pool;
     if (!is_positive(s, conds, e->b) &&
-        !is_given(conds, expr_bin(p, EX_LT, e->b, expr_const(p, 1)))) return e;
+        !is_given(conds, expr_bin(p, EX_LT, e->b, expr_const(p, 1))))
+        return e;
     if (!is_not_negative(s, conds, e->a) &&
-        !is_given(conds, expr_bin(p, EX_LT, e->a, expr_const(p, 0)))) return e;
+        !is_given(conds, expr_bin(p, EX_LT, e->a, expr_const(p, 0))))
+        return e;
     return NULL;
 }
 
 typedef struct {
     Asker *a;
     int cases;
-    const char *why;   // of a case that stayed open
-    bool products;     // nothing but products kept a case open
+    const char *why; // of a case that stayed open
+    bool products;   // nothing but products kept a case open
     Sample *out;
 } Question;
 
@@ -520,8 +532,7 @@ static Answer split_at(Question *q, const ExprList *conds, const Expr *e)
                 ? at_least_zero(s, e->a)
                 : expr_bin(p, EX_LE, expr_const(p, 1), e->b);
         return either(q, conds, NULL, NULL, c, NULL, space_not(s, c));
-    default:
-        return either(q, conds, e, expr_const(p, 1), e, expr_const(p, 0), space_not(s, e));
+    default: return either(q, conds, e, expr_const(p, 1), e, expr_const(p, 0), space_not(s, e));
     }
 }
 
@@ -579,11 +590,11 @@ static Answer split_truth(Question *q, const ExprList *rest, const Expr *c, bool
         const Expr *t = is_truth(c->a) ? c->a : c->b, *o = t == c->a ? c->b : c->a;
         bool same = c->op == EX_EQ;
         if (is_truth(t)) {
-            const Expr *both = expr_bin(p, EX_LAND, t, same ? expr_bin(p, EX_NE, o, zero)
-                                                            : expr_bin(p, EX_EQ, o, zero));
-            const Expr *none = expr_bin(p, EX_LAND, space_not(s, t),
-                                        same ? expr_bin(p, EX_EQ, o, zero)
-                                             : expr_bin(p, EX_NE, o, zero));
+            const Expr *both = expr_bin(
+                p, EX_LAND, t, same ? expr_bin(p, EX_NE, o, zero) : expr_bin(p, EX_EQ, o, zero));
+            const Expr *none =
+                expr_bin(p, EX_LAND, space_not(s, t),
+                         same ? expr_bin(p, EX_EQ, o, zero) : expr_bin(p, EX_NE, o, zero));
             return either(q, rest, NULL, NULL, both, NULL, none);
         }
         if (same) break;
@@ -685,7 +696,8 @@ static bool guess(Asker *a, const ExprList *conds, Sample *out)
         }
         Question q = {.a = a, .out = out};
         if (solve(&q, &with) != ANSWER_YES) continue;
-        Sample all = {.n = out->n + n, .unknown = ARENA_ARRAY(s->arena, Unknown *, out->n + n),
+        Sample all = {.n = out->n + n,
+                      .unknown = ARENA_ARRAY(s->arena, Unknown *, out->n + n),
                       .value = ARENA_ARRAY(s->arena, i64, out->n + n)};
         memcpy(all.unknown, sizes.at, sizeof *all.unknown * (size_t)n);
         memcpy(all.value, value, sizeof *value * (size_t)n);
@@ -722,7 +734,10 @@ Answer ask(Asker *a, const ExprList *conds, Sample *out)
 
 // ---- samples ------------------------------------------------------------------------------------
 
-typedef struct { Space *s; const Sample *x; } Lookup;
+typedef struct {
+    Space *s;
+    const Sample *x;
+} Lookup;
 
 static bool lookup(void *ctx, const char *name, i64 *value)
 {

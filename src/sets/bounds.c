@@ -15,17 +15,14 @@ typedef struct {
     const CheckJob *job;
     Space *s;
     Asker *asker;
-    int accesses, copies; // looked at
-    int bad, open;        // of them
+    int accesses, copies;            // looked at
+    int bad, open;                   // of them
+    VEC(const PlanTensorMap *) maps; // whose strides were looked at
 } Bounds;
 
 // ---- texts --------------------------------------------------------------------------------------
 
-
-static const char *op_text(const Access *a)
-{
-    return thread_op[a->op->op].name;
-}
+static const char *op_text(const Access *a) { return thread_op[a->op->op].name; }
 
 static void tell_open(Bounds *b, const Access *a, const char *what, const char *why)
 {
@@ -52,7 +49,8 @@ static bool check_dimension(Bounds *b, const Access *a, const char *name, int k,
 {
     ExprPool *p = b->s->pool;
     Sample x;
-    const Expr *zero = expr_const(p, 0), *last = expr_add(p, a->at[k], expr_const(p, a->count[k] - 1));
+    const Expr *zero = expr_const(p, 0),
+               *last = expr_add(p, a->at[k], expr_const(p, a->count[k] - 1));
     const Expr *wrong = expr_bin(p, EX_LT, a->at[k], zero);
     const char *side = "below 0";
     Answer r = ask_wrong(b, a, wrong, &x);
@@ -76,7 +74,8 @@ static bool check_dimension(Bounds *b, const Access *a, const char *name, int k,
         f->hint = "a condition must keep such lanes out";
         return false;
     }
-    tell_open(b, a, what, r == ANSWER_YES ? "no launch plan says how many blocks there are" : x.why);
+    tell_open(b, a, what,
+              r == ANSWER_YES ? "no launch plan says how many blocks there are" : x.why);
     return false;
 }
 
@@ -123,12 +122,47 @@ static void check_box_room(Bounds *b, const Access *a, const PlanTensorMap *map,
     if (from + bytes <= room) return;
     b->bad++;
     check_broken(b->job, "bounds", a->op->loc,
-                 arena_printf(b->s->arena, "%s: a box of %lld bytes at byte %lld of %s, whose tile "
-                              "has %lld", op_text(a), (long long)bytes, (long long)from, q->name,
+                 arena_printf(b->s->arena,
+                              "%s: a box of %lld bytes at byte %lld of %s, whose tile "
+                              "has %lld",
+                              op_text(a), (long long)bytes, (long long)from, q->name,
                               (long long)room));
 }
 
 // ---- bulk copies --------------------------------------------------------------------------------
+
+// The driver takes a map only when its strides are multiples of 16 bytes. Which sizes reach this
+// kernel is the plan's to say; told once for each map.
+static void check_strides(Bounds *b, const Access *a)
+{
+    ExprPool *p = b->s->pool;
+    for (int i = 0; i < b->maps.n; i++)
+        if (b->maps.at[i] == a->map) return;
+    vec_push(b->s->arena, &b->maps, a->map);
+    for (int k = 1; k < a->map->rank && a->map->stride[k]; k++) {
+        const Expr *stride = space_size(b->s, a->map->stride[k]), *unit = expr_const(p, 16);
+        if (!stride || expr_pow2_divisor(p, stride) >= 16) continue;
+        ExprList conds = {0};
+        Sample x;
+        bool ok;
+        vec_push(b->s->arena, &conds,
+                 expr_bin(p, EX_NE, expr_bin(p, EX_MOD, stride, unit), expr_const(p, 0)));
+        Answer r = ask(b->asker, &conds, &x);
+        if (r == ANSWER_NO) continue;
+        if (r == ANSWER_OPEN) {
+            tell_open(b, a, "a stride of the tensor map may be no multiple of 16 bytes", x.why);
+            continue;
+        }
+        b->bad++;
+        CheckFinding *f = check_broken(
+            b->job, "bounds", a->op->loc,
+            arena_printf(b->s->arena,
+                         "%s: stride %d of %s is %lld bytes, no multiple of 16, with %s",
+                         op_text(a), k, b->job->fn->params.at[a->map_param].name,
+                         (long long)sample_value(b->s, &x, stride, &ok), sample_text(b->s, &x)));
+        f->hint = "a check of the plan, or the condition of the step, must keep such sizes out";
+    }
+}
 
 // The start of a box: aligned, and not negative in a store. Elements are those of the tile.
 static void check_box(Bounds *b, const Access *a)
@@ -151,9 +185,10 @@ static void check_box(Bounds *b, const Access *a)
     bool ok;
     b->bad++;
     check_broken(b->job, "bounds", a->op->loc,
-                 arena_printf(b->s->arena, "%s: the innermost start is element %lld, no multiple of "
-                              "16 bytes, with %s", op_text(a),
-                              (long long)sample_value(b->s, &x, a->at[0], &ok),
+                 arena_printf(b->s->arena,
+                              "%s: the innermost start is element %lld, no multiple of "
+                              "16 bytes, with %s",
+                              op_text(a), (long long)sample_value(b->s, &x, a->at[0], &ok),
                               sample_text(b->s, &x)));
 }
 
@@ -174,6 +209,7 @@ static void check_one(Bounds *b, const AccessList *all, int i)
     bool bulk = a->op->op == OP_TMA_LOAD || a->op->op == OP_TMA_STORE;
     if (a->buffer < 0) {
         b->copies++;
+        if (a->map) check_strides(b, a);
         check_box(b, a);
         return;
     }

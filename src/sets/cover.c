@@ -1,13 +1,14 @@
-// cover.c - is every element of a tensor written? The coordinates of a store are brought into the form
+// cover.c - is every element of a tensor written? The coordinates of a store are brought into
+// the form
 //
 //     start + c1 * d1 + c2 * d2 + ...        with 0 <= di < ni
 //
 // per dimension, where the digits d are parts of block and thread numbers, rounds and copies, each
-// in one dimension only. Sorted by coefficient, such a sum takes every value from `start` on as long
-// as no coefficient is larger than the run of values before it; only the last digit may have a count
-// that depends on sizes. Several stores that differ by a constant in one dimension are one more
-// digit. That the run reaches the end of the tensor, and that no condition on the way keeps out an
-// element within it, is asked of libisl.
+// in one dimension only. Sorted by coefficient, such a sum takes every value from `start` on as
+// long as no coefficient is larger than the run of values before it; only the last digit may have a
+// count that depends on sizes. Several stores that differ by a constant in one dimension are one
+// more digit. That the run reaches the end of the tensor, and that no condition on the way keeps
+// out an element within it, is asked of libisl.
 //
 // Threads that do not matter for the place (the one that issues a bulk store, the one of four lanes
 // that has the sum) are fixed: a store takes place if it does for the lowest of them.
@@ -51,7 +52,10 @@ static bool give_up(Search *c, const Access *a, const char *why)
 
 // ---- digits -------------------------------------------------------------------------------------
 
-typedef struct { i64 at[DIGITS]; int n; } Divisors;
+typedef struct {
+    i64 at[DIGITS];
+    int n;
+} Divisors;
 
 static void add_divisor(Divisors *d, i64 v)
 {
@@ -183,7 +187,7 @@ static void sort_line(Line *l)
         }
 }
 
-// ---- sums that are divided ------------------------------------------------------------------------
+// ---- sums that are divided ---------------------------------------------------------------------
 
 // Quotients and remainders by constants whose dividend is a sum.
 static void divided_sums(Search *c, const Expr *e, ExprList *out)
@@ -213,8 +217,8 @@ static bool same_modulo(const Line *a, const Line *b, i64 m)
     return a->n == b->n;
 }
 
-// A sum of digits that takes each value below a constant once is an unknown of its own, of which the
-// digits are parts.
+// A sum of digits that takes each value below a constant once is an unknown of its own, of which
+// the digits are parts.
 static bool join(Search *c, Access *a, const Expr *sum, const ExprList *nodes)
 {
     Space *s = c->s;
@@ -256,14 +260,13 @@ static bool to_digits(Search *c, Access *a)
             if (!split(c, a, now.at[i], &changed)) return false;
         ExprList nodes = {0};
         for (int k = 0; k < a->rank; k++) divided_sums(c, a->at[k], &nodes);
-        for (int i = 0; i < nodes.n && !changed; i++)
-            changed = join(c, a, nodes.at[i]->a, &nodes);
+        for (int i = 0; i < nodes.n && !changed; i++) changed = join(c, a, nodes.at[i]->a, &nodes);
         if (!changed) return true;
     }
     return true;
 }
 
-// ---- one store ------------------------------------------------------------------------------------
+// ---- one store ---------------------------------------------------------------------------------
 
 // Roles restrict a digit of the thread number to some of its values: 1 and 2 of 0, 1, 2.
 static void narrow(Search *c, const Access *a, Digit *d)
@@ -306,13 +309,17 @@ static bool make_piece(Search *c, const Access *from, Piece *out)
     a->inst = (UnknownList){0};
     for (int i = 0; i < from->inst.n; i++) vec_push(s->arena, &a->inst, from->inst.at[i]);
     if (a->unclear) return give_up(c, a, "threads leave inside of loops");
-    if (!to_digits(c, a)) return give_up(c, a, "its coordinates divide one number in ways that do not fit");
+    if (!to_digits(c, a))
+        return give_up(c, a, "its coordinates divide one number in ways that do not fit");
     for (int k = 0; k < a->rank; k++) {
         Line *l = &out->line[k];
         l->start = expr_const(p, 0);
         if (!add_to_line(s, l, a->at[k], 1))
-            return give_up(c, a, arena_printf(s->arena, "coordinate %d is no sum of parts of block "
-                                              "and thread numbers and rounds", k));
+            return give_up(c, a,
+                           arena_printf(s->arena,
+                                        "coordinate %d is no sum of parts of block "
+                                        "and thread numbers and rounds",
+                                        k));
         for (int i = 0; i < l->n; i++) {
             Digit *d = &l->digit[i];
             for (int m = 0; m < k; m++)
@@ -335,7 +342,7 @@ static bool make_piece(Search *c, const Access *from, Piece *out)
     return true;
 }
 
-// ---- conditions on the way ------------------------------------------------------------------------
+// ---- conditions on the way ---------------------------------------------------------------------
 
 static bool is_used(const Piece *q, const Unknown *u)
 {
@@ -413,7 +420,9 @@ static bool conditions_hold(Search *c, const Piece *q, bool unique, bool *gap)
         if (kept_out(c, q, &freed, value, &y, &again) == ANSWER_NO) return true;
     }
     *gap = r == ANSWER_YES && sure && unique;
-    if (!*gap) return give_up(c, &q->a, r == ANSWER_OPEN ? x.why : "no thread is seen that writes all of it");
+    if (!*gap)
+        return give_up(c, &q->a,
+                       r == ANSWER_OPEN ? x.why : "no thread is seen that writes all of it");
     c->out->sample = x;
     c->out->loc = q->a.op->loc;
     bool ok;
@@ -421,7 +430,7 @@ static bool conditions_hold(Search *c, const Piece *q, bool unique, bool *gap)
     return false;
 }
 
-// ---- the run of values ----------------------------------------------------------------------------
+// ---- the run of values -------------------------------------------------------------------------
 
 static void all_extents(Search *c, ExprList *out)
 {
@@ -469,12 +478,14 @@ static bool line_covers(Search *c, const Piece *q, int k, const Line *l, bool *g
         *unique &= d->coef == reach;
         if (d->coef > reach && !at_zero)
             return give_up(c, &q->a, arena_printf(c->s->arena, "coordinate %d may leave gaps", k));
-        if (d->coef > reach) return beyond(c, q, k, expr_add(p, l->start, expr_const(p, reach)), gap);
+        if (d->coef > reach)
+            return beyond(c, q, k, expr_add(p, l->start, expr_const(p, reach)), gap);
         if (expr_is_const(d->count, &n)) {
             reach += d->coef * (n - 1);
             continue;
         }
-        const Expr *end = expr_mul(p, expr_sub(p, d->count, expr_const(p, 1)), expr_const(p, d->coef));
+        const Expr *end =
+            expr_mul(p, expr_sub(p, d->count, expr_const(p, 1)), expr_const(p, d->coef));
         end = expr_add(p, expr_add(p, end, expr_const(p, reach)), l->start);
         if (i < l->n - 1) return give_up(c, &q->a, "two counts depend on sizes");
         return beyond(c, q, k, end, gap);
@@ -482,7 +493,7 @@ static bool line_covers(Search *c, const Piece *q, int k, const Line *l, bool *g
     return beyond(c, q, k, expr_add(p, l->start, expr_const(p, reach)), gap);
 }
 
-// ---- several stores -------------------------------------------------------------------------------
+// ---- several stores ----------------------------------------------------------------------------
 
 static bool same_digits(const Line *a, const Line *b)
 {
@@ -532,7 +543,8 @@ static void family(Search *c, const Piece *all, int pieces, const Piece *q, int 
 }
 
 // q and what makes a digit with it in dimension k (-1: q alone) write everything.
-static bool covers(Search *c, const Piece *all, int pieces, const Piece *q, int k, bool *gap, bool *whole)
+static bool covers(Search *c, const Piece *all, int pieces, const Piece *q, int k, bool *gap,
+                   bool *whole)
 {
     u8 *member = ARENA_ARRAY(c->s->arena, u8, pieces);
     int n = 1;

@@ -1,15 +1,15 @@
 // lists.c - workspaces that a host function fills before the launch, and what may be relied on in
-// them. The kernel sees loaded numbers; that they lie within bounds, and that the rows of all blocks
-// name each task once, is promised by the function (ops/schedule.h) and tested there, not here: it
-// goes into the report as an assumption.
+// them. The kernel sees loaded numbers; that they lie within bounds, and that the rows of all
+// blocks name each task once, is promised by the function (ops/schedule.h) and tested there, not
+// here: it goes into the report as an assumption.
 #include "space.h"
 #include "../../ops/schedule.h"
 
 #include <string.h>
 
-enum { FIRST, END };                                   // columns of a row of a block
-enum { TILE, HEAD, BATCH, KEY_TILES };                 // columns of a row of a task
-enum { ARG_CTAS, ARG_BATCHES, ARG_HEADS, ARG_TILES };  // of causal_tasks
+enum { FIRST, END };                                  // columns of a row of a block
+enum { TILE, HEAD, BATCH, KEY_TILES };                // columns of a row of a task
+enum { ARG_CTAS, ARG_BATCHES, ARG_HEADS, ARG_TILES }; // of causal_tasks
 
 // The host step that fills the workspace of a buffer, when it is of this function.
 static const PlanStep *filler(Space *s, int buffer, const char *function)
@@ -87,8 +87,9 @@ static void block_facts(Space *s, const PlanStep *h, Unknown *u)
     space_fact(s, u, expr_bin(p, EX_LE, ctas, u->var));
     space_fact(s, u, expr_bin(p, EX_LE, u->var, end->var));
     space_fact(s, u, expr_bin(p, EX_LE, end->var, expr_add(p, ctas, tasks)));
-    space_fact(s, u, expr_bin(p, EX_LOR, expr_bin(p, EX_LT, tasks, ctas),
-                              expr_bin(p, EX_LT, u->var, end->var)));
+    space_fact(
+        s, u,
+        expr_bin(p, EX_LOR, expr_bin(p, EX_LT, tasks, ctas), expr_bin(p, EX_LT, u->var, end->var)));
     expr_set_range(p, u->var->name, 0, INT32_MAX);
     expr_set_range(p, end->var->name, 0, INT32_MAX);
     tell(s);
@@ -103,9 +104,11 @@ static void task_facts(Space *s, const PlanStep *h, Unknown *u, Unknown *first)
     if (!expr_is_const(u->at[1], &column) || column < 0 || column > KEY_TILES) return;
     Unknown *end = entry(s, u, first->at[0], END);
     const Expr *outside = space_not(s, between(s, first->var, u->at[0], end->var));
-    const Expr *inside = column == KEY_TILES
-        ? expr_bin(p, EX_EQ, u->var, expr_add(p, entry(s, u, u->at[0], TILE)->var, expr_const(p, 1)))
-        : between(s, expr_const(p, 0), u->var, space_size(s, h->host_args.at[limit[column]]));
+    const Expr *inside =
+        column == KEY_TILES
+            ? expr_bin(p, EX_EQ, u->var,
+                       expr_add(p, entry(s, u, u->at[0], TILE)->var, expr_const(p, 1)))
+            : between(s, expr_const(p, 0), u->var, space_size(s, h->host_args.at[limit[column]]));
     space_fact(s, u, expr_bin(p, EX_LOR, outside, inside));
     tell(s);
 }
@@ -115,8 +118,10 @@ void list_facts(Space *s, Unknown *u)
     const PlanStep *h = filler(s, u->buffer, "causal_tasks");
     if (!h || !u->at[1]) return;
     Unknown *first = counted_from(s, h, u);
-    if (is_block_row(s, h, u->at[0])) block_facts(s, h, u);
-    else if (first) task_facts(s, h, u, first);
+    if (is_block_row(s, h, u->at[0]))
+        block_facts(s, h, u);
+    else if (first)
+        task_facts(s, h, u, first);
 }
 
 // ---- tasks instead of rows ----------------------------------------------------------------------

@@ -1,13 +1,12 @@
-// orders.c - which tile a block works on, when the formula divides by sizes. Linear inequalities say
-// little about such quotients, so three orders are known by their form. Each is a bijection, which
-// is proved here once, and replaces what it was computed from by its result: an unknown within
-// bounds. What does not have the form stays as it is.
+// orders.c - which tile a block works on, when the formula divides by sizes. Linear inequalities
+// say little about such quotients, so three orders are known by their form. Each is a bijection,
+// which is proved here once, and replaces what it was computed from by its result: an unknown
+// within bounds. What does not have the form stays as it is.
 //
 //   rounds   block b of G takes the tasks b, b + G, b + 2G, ... below T: the tasks 0 <= t < T, each
-//            once. For 0 <= b < G a round r has b + G*r < T exactly when r < (T - b + G - 1) / G, and
-//            t gives b = t % G, r = t / G back.
-//            The same holds for groups of c blocks, with G = grid / c and b = block / c, when all of
-//            a group do the same tasks.
+//            once. For 0 <= b < G a round r has b + G*r < T exactly when r < (T - b + G - 1) / G,
+//            and t gives b = t % G, r = t / G back. The same holds for groups of c blocks, with G =
+//            grid / c and b = block / c, when all of a group do the same tasks.
 //   rows     tile (t / N, t % N) of M x N, with T = M*N.
 //   bands    bands of C rows of tiles, a band column by column: q = t / (C*N), x = t % (C*N),
 //            g = min(C, M - C*q), tile (C*q + x % g, x / g), with T = M*N. From t < M*N: q < M/C
@@ -129,8 +128,8 @@ static bool is_task_count(Space *s, const Expr *t, const Groups *g, const Unknow
     return !expr_uses(t, g->group->name) && !expr_uses(t, round->var->name) && least >= 0;
 }
 
-// The number of tasks when a loop runs over every G-th of them, or NULL: it has `hi` rounds, or goes
-// on while block + G * round is below.
+// The number of tasks when a loop runs over every G-th of them, or NULL: it has `hi` rounds, or
+// goes on while block + G * round is below.
 static const Expr *task_count(Space *s, const Expr *hi, const Groups *g, const Unknown *round)
 {
     ExprPool *p = s->pool;
@@ -159,7 +158,8 @@ static Unknown *rewrite_rounds(Space *s, Access *a)
     if (!grid || block->op != EX_VAR || !access_uses(a, block)) return NULL;
     for (int i = 0; i < a->inst.n; i++) {
         Unknown *round = a->inst.at[i];
-        if (round->kind != UNKNOWN_ROUND || !expr_is_const(round->lo, &lo) || lo || round->step != 1)
+        if (round->kind != UNKNOWN_ROUND || !expr_is_const(round->lo, &lo) || lo ||
+            round->step != 1)
             continue;
         Groups g;
         Access next = *a;

@@ -4,8 +4,8 @@
 // comes first in that order is fixed in turn, and libisl is asked for both executions at once: the
 // values before it are the same unknowns in both, the others are renamed. Two blocks that write one
 // element are wrong whatever they write, for nothing orders them (rule O2); so are two warps at the
-// same point of a program. What one thread does again later, or lanes of one warp do at once, has an order of
-// its own and is only left open.
+// same point of a program. What one thread does again later, or lanes of one warp do at once, has
+// an order of its own and is only left open.
 //
 // That nothing is left out is cover.c's question.
 #include "sets.h"
@@ -74,13 +74,14 @@ static int map_dimension(Output *o, const Tensor *t, const Expr *stride, i64 ele
             *step = want / have;
             found = k;
         }
+        if (!t->dim[k]) break;
         unit = expr_mul(p, unit, t->dim[k]);
     }
     return found;
 }
 
-// A box in the coordinates of the tensor. The dimensions of the map that run along one of the tensor
-// must make one run of elements: (64, 2) with steps 1 and 64.
+// A box in the coordinates of the tensor. The dimensions of the map that run along one of the
+// tensor must make one run of elements: (64, 2) with steps 1 and 64.
 static bool box_to_tensor(Output *o, const Tensor *t, const Access *box, Access *out)
 {
     ExprPool *p = o->s->pool;
@@ -100,8 +101,9 @@ static bool box_to_tensor(Output *o, const Tensor *t, const Access *box, Access 
         const Expr *extent = space_size(o->s, box->map->dim[j]);
         i64 n;
         // Where a second dimension follows, the first must span all of its steps.
-        if (step == 1 && extent != t->dim[k] && !(extent && expr_is_const(extent, &n) &&
-                                                   n == box->count[j] && expr_is_const(box->at[j], &n) && !n))
+        if (step == 1 && extent != t->dim[k] &&
+            !(extent && expr_is_const(extent, &n) && n == box->count[j] &&
+              expr_is_const(box->at[j], &n) && !n))
             return false;
         reach[k] *= box->count[j];
     }
@@ -126,9 +128,9 @@ static void add_box(Output *o, const Access *a)
     t->rank = q->rank;
     Access store;
     if (!box_to_tensor(o, t, a, &store))
-        return tell_open(o, a->op->loc,
-                         arena_printf(o->s->arena, "the boxes of %s do not follow its dimensions",
-                                      q->name));
+        return tell_open(
+            o, a->op->loc,
+            arena_printf(o->s->arena, "the boxes of %s do not follow its dimensions", q->name));
     vec_push(o->s->arena, &t->stores, store);
 }
 
@@ -140,8 +142,10 @@ static void add_store(Output *o, const Access *a)
     Tensor *t = tensor_of(o, b->name, param, param >= 0 && is_whole(o, b, param) ? -1 : a->buffer);
     for (int k = 0; k < b->rank && !t->rank; k++) t->dim[k] = space_size(o->s, b->dim[k]);
     t->rank = b->rank;
-    if (a->touch & TOUCH_ATOMIC) t->atomics++;
-    else vec_push(o->s->arena, &t->stores, *a);
+    if (a->touch & TOUCH_ATOMIC)
+        t->atomics++;
+    else
+        vec_push(o->s->arena, &t->stores, *a);
 }
 
 // ---- two executions -----------------------------------------------------------------------------
@@ -171,7 +175,8 @@ static Access second(Space *s, const Access *a, const UnknownList *shared)
         i64 lo, hi;
         expr_range(s->pool, u->var, &lo, &hi);
         vec_push(s->arena, &old, u);
-        vec_push(s->arena, &new, space_fresh(s, u->kind, arena_printf(s->arena, "%s'", u->shown), lo, hi));
+        vec_push(s->arena, &new,
+                 space_fresh(s, u->kind, arena_printf(s->arena, "%s'", u->shown), lo, hi));
     }
     for (int i = 0; i < old.n; i++)
         for (int k = 0; k < old.at[i]->facts.n; k++) {
@@ -196,10 +201,10 @@ static void overlap(Space *s, const Tensor *t, const Access *a, const Access *b,
 {
     ExprPool *p = s->pool;
     for (int k = 0; k < t->rank; k++) {
-        vec_push(s->arena, out, expr_bin(p, EX_LT, a->at[k],
-                                         expr_add(p, b->at[k], expr_const(p, b->count[k]))));
-        vec_push(s->arena, out, expr_bin(p, EX_LT, b->at[k],
-                                         expr_add(p, a->at[k], expr_const(p, a->count[k]))));
+        vec_push(s->arena, out,
+                 expr_bin(p, EX_LT, a->at[k], expr_add(p, b->at[k], expr_const(p, b->count[k]))));
+        vec_push(s->arena, out,
+                 expr_bin(p, EX_LT, b->at[k], expr_add(p, a->at[k], expr_const(p, a->count[k]))));
         if (!t->dim[k]) continue;
         vec_push(s->arena, out, expr_bin(p, EX_LT, a->at[k], t->dim[k]));
         vec_push(s->arena, out, expr_bin(p, EX_LT, b->at[k], t->dim[k]));
@@ -224,7 +229,8 @@ static const char *element_text(Output *o, const Tensor *t, const Access *a, con
     Buf text = {0};
     for (int k = 0; k < t->rank; k++) {
         bool ok;
-        i64 u = sample_value(o->s, x, a->at[k], &ok), v = b ? sample_value(o->s, x, b->at[k], &ok) : u;
+        i64 u = sample_value(o->s, x, a->at[k], &ok),
+            v = b ? sample_value(o->s, x, b->at[k], &ok) : u;
         buf_printf(&text, "%s%lld", k ? ", " : "", (long long)MAX(u, v));
     }
     const char *s = arena_printf(o->s->arena, "%s(%s)", t->name, text.s ? text.s : "");
@@ -232,14 +238,14 @@ static const char *element_text(Output *o, const Tensor *t, const Access *a, con
     return s;
 }
 
-static void tell_twice(Output *o, const Tensor *t, const Access *a, const Access *b, const char *who,
-                       const Sample *x)
+static void tell_twice(Output *o, const Tensor *t, const Access *a, const Access *b,
+                       const char *who, const Sample *x)
 {
     o->bad++;
-    CheckFinding *f = check_broken(
-        o->job, "O2", a->op->loc,
-        arena_printf(o->s->arena, "%s is written by %s, with %s", element_text(o, t, a, b, x), who,
-                     sample_text(o->s, x)));
+    CheckFinding *f =
+        check_broken(o->job, "O2", a->op->loc,
+                     arena_printf(o->s->arena, "%s is written by %s, with %s",
+                                  element_text(o, t, a, b, x), who, sample_text(o->s, x)));
     f->other = b->op->loc;
     f->hint = "one element has one writer; what several add up goes through an atomic operation";
 }
@@ -248,8 +254,9 @@ static void tell_twice(Output *o, const Tensor *t, const Access *a, const Access
 static void tell_perhaps(Output *o, const Tensor *t, const Access *a, const char *what,
                          const char *why)
 {
-    tell_open(o, a->op->loc, arena_printf(o->s->arena, "%s of %s %s%s%s",
-                                          "an element", t->name, what, why ? ": " : "", why ? why : ""));
+    tell_open(o, a->op->loc,
+              arena_printf(o->s->arena, "an element of %s %s%s%s", t->name, what,
+                           why ? ": " : "", why ? why : ""));
 }
 
 // Is the block of an execution known to be one of several?
@@ -272,13 +279,16 @@ static bool check_same(Output *o, const Tensor *t, const Access *a, int i)
     Answer r = ask_overlap(o, t, a, &b, differ, NULL, &x);
     if (r == ANSWER_NO) return true;
     if (u->kind == UNKNOWN_BLOCK) {
-        if (r == ANSWER_YES && blocks_count(o, u)) tell_twice(o, t, a, &b, "two blocks", &x);
-        else tell_perhaps(o, t, a, "may be written by two blocks",
-                          r == ANSWER_YES ? "no launch plan says how many there are" : x.why);
+        if (r == ANSWER_YES && blocks_count(o, u))
+            tell_twice(o, t, a, &b, "two blocks", &x);
+        else
+            tell_perhaps(o, t, a, "may be written by two blocks",
+                         r == ANSWER_YES ? "no launch plan says how many there are" : x.why);
         return false;
     }
     if (u->kind != UNKNOWN_THREAD) {
-        tell_perhaps(o, t, a, "may be written more than once by one thread", r == ANSWER_OPEN ? x.why : NULL);
+        tell_perhaps(o, t, a, "may be written more than once by one thread",
+                     r == ANSWER_OPEN ? x.why : NULL);
         return false;
     }
     // Two threads: at the same time when they agree in everything else.
@@ -287,11 +297,13 @@ static bool check_same(Output *o, const Tensor *t, const Access *a, int i)
     v = b.inst.at[i]->var;
     differ = expr_bin(p, EX_LT, u->var, v);
     const Expr *warp = expr_const(p, 32);
-    const Expr *warps = expr_bin(p, EX_LT, expr_bin(p, EX_DIV, u->var, warp),
-                                 expr_bin(p, EX_DIV, v, warp));
+    const Expr *warps =
+        expr_bin(p, EX_LT, expr_bin(p, EX_DIV, u->var, warp), expr_bin(p, EX_DIV, v, warp));
     if (ask_overlap(o, t, a, &b, differ, warps, &x) == ANSWER_YES)
         tell_twice(o, t, a, &b, "two warps of a block at once", &x);
-    else tell_perhaps(o, t, a, "may be written by more than one thread of a block", r == ANSWER_OPEN ? x.why : NULL);
+    else
+        tell_perhaps(o, t, a, "may be written by more than one thread of a block",
+                     r == ANSWER_OPEN ? x.why : NULL);
     return false;
 }
 
@@ -311,7 +323,8 @@ static bool check_pair(Output *o, const Tensor *t, const Access *a, const Access
         tell_twice(o, t, a, &b, "two blocks", &x);
         return false;
     }
-    tell_perhaps(o, t, a, arena_printf(o->s->arena, "may be written again in line %u", b.op->loc.line),
+    tell_perhaps(o, t, a,
+                 arena_printf(o->s->arena, "may be written again in line %u", b.op->loc.line),
                  r == ANSWER_OPEN ? x.why : NULL);
     return false;
 }
@@ -334,9 +347,9 @@ static bool check_once(Output *o, const Tensor *t)
 
 // ---- nothing left out ---------------------------------------------------------------------------
 
-// Who else writes the tensor: another kernel under conditions that do not exclude this one's, or a
-// fill. NULL: nobody.
-static const char *other_writer(Output *o, const Tensor *t)
+// Does somebody else write the tensor: another kernel under conditions that do not exclude this
+// one's, or a fill?
+static bool other_writer(Output *o, const Tensor *t)
 {
     const Plan *plan = o->job->plan;
     for (int i = 0; i < plan->steps.n; i++) {
@@ -350,16 +363,16 @@ static const char *other_writer(Output *o, const Tensor *t)
         }
         if (!uses) continue;
         const Expr *when = q->when ? space_size(o->s, q->when) : expr_const(o->s->pool, 1);
-        const Expr *mine = o->job->step->when ? space_size(o->s, o->job->step->when)
-                                              : expr_const(o->s->pool, 1);
+        const Expr *mine =
+            o->job->step->when ? space_size(o->s, o->job->step->when) : expr_const(o->s->pool, 1);
+        if (!when || !mine) return true;
         ExprList both = {0};
         Sample x;
         vec_push(o->s->arena, &both, when);
         vec_push(o->s->arena, &both, mine);
-        if (ask(o->asker, &both, &x) == ANSWER_NO) continue;
-        return q->kind == STEP_MEMSET ? "a fill" : q->kernel;
+        if (ask(o->asker, &both, &x) != ANSWER_NO) return true;
     }
-    return NULL;
+    return false;
 }
 
 // False: something was told. Tensors that come in with values may keep them.
@@ -368,8 +381,9 @@ static bool check_complete(Output *o, const Tensor *t, bool *asked)
     const PlanParam *q = t->plan_param >= 0 ? &o->job->plan->params.at[t->plan_param] : NULL;
     *asked = false;
     if (t->view >= 0 && q && q->out) {
-        tell_open(o, t->stores.n ? t->stores.at[0].op->loc : (Loc){0},
-                  arena_printf(o->s->arena, "%s is written with extents or strides of its own", t->name));
+        tell_open(
+            o, t->stores.n ? t->stores.at[0].op->loc : (Loc){0},
+            arena_printf(o->s->arena, "%s is written with extents or strides of its own", t->name));
         return false;
     }
     if (!q || !q->out || q->in || t->atomics || other_writer(o, t)) return true;
@@ -378,8 +392,9 @@ static bool check_complete(Output *o, const Tensor *t, bool *asked)
     Cover c = cover_tensor(o->s, o->asker, t, &r);
     if (c == COVER_ALL) return true;
     if (c == COVER_OPEN) {
-        tell_open(o, r.loc, arena_printf(o->s->arena, "that every element of %s is written: %s",
-                                         t->name, r.why));
+        tell_open(
+            o, r.loc,
+            arena_printf(o->s->arena, "that every element of %s is written: %s", t->name, r.why));
         return false;
     }
     Buf text = {0};
@@ -387,8 +402,8 @@ static bool check_complete(Output *o, const Tensor *t, bool *asked)
         buf_printf(&text, "%s%lld", k ? ", " : "", (long long)r.element[k]);
     o->bad++;
     CheckFinding *f = check_broken(o->job, "output", r.loc,
-                                   arena_printf(o->s->arena, "%s(%s) is never written, with %s", t->name,
-                                                text.s, sample_text(o->s, &r.sample)));
+                                   arena_printf(o->s->arena, "%s(%s) is never written, with %s",
+                                                t->name, text.s, sample_text(o->s, &r.sample)));
     f->hint = "every element of an output has a writer";
     buf_free(&text);
     return false;
@@ -409,8 +424,10 @@ void check_output(const CheckJob *job)
         Access *a = &all.at[i];
         if (!(a->touch & TOUCH_WRITE)) continue;
         if (!list_rewrite(s, a)) order_rewrite(s, a);
-        if (a->buffer < 0) add_box(&o, a);
-        else add_store(&o, a);
+        if (a->buffer < 0)
+            add_box(&o, a);
+        else
+            add_store(&o, a);
     }
     for (int i = 0; i < o.tensors.n; i++) {
         const Tensor *t = &o.tensors.at[i];

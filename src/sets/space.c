@@ -162,8 +162,10 @@ static void add_blocks(Space *s)
     for (int k = 0; k < 3; k++) {
         const Expr *n = step && step->grid[k] ? space_size(s, step->grid[k]) : NULL;
         s->grid[k] = n;
-        if (n) add_global(s, extent[k], n);
-        else add_size(s, extent[k], 1, MOST_SIZE);
+        if (n)
+            add_global(s, extent[k], n);
+        else
+            add_size(s, extent[k], 1, MOST_SIZE);
         i64 v;
         const char *name = intern(s->names, block[k]);
         n = map_get(s->globals, intern(s->names, extent[k]));
@@ -183,8 +185,8 @@ static void add_blocks(Space *s)
 static int valid_tensor(const Space *s, int param)
 {
     const Plan *p = s->job->plan;
-    return p && param >= 0 && param < p->params.n && p->params.at[param].kind != PLAN_SCALAR
-               ? param : -1;
+    return p && param >= 0 && param < p->params.n && p->params.at[param].kind != PLAN_SCALAR ? param
+                                                                                             : -1;
 }
 
 int space_tensor(const Space *s, int fn_param)

@@ -23,11 +23,11 @@ typedef enum {
 
 typedef struct Unknown Unknown;
 struct Unknown {
-    const Expr *var;              // its variable in the pool
-    u8 kind;                      // UnknownKind
-    const char *shown;            // name in messages
-    bool loose;                   // UNKNOWN_SIZE: an argument that no plan says anything about
-    VEC(const Expr *) facts;      // conditions that hold
+    const Expr *var;         // its variable in the pool
+    u8 kind;                 // UnknownKind
+    const char *shown;       // name in messages
+    bool loose;              // UNKNOWN_SIZE: an argument that no plan says anything about
+    VEC(const Expr *) facts; // conditions that hold
     // UNKNOWN_ROUND: the loop runs while lo + step * var < hi.
     const Expr *lo, *hi;
     i64 step;
@@ -43,17 +43,17 @@ typedef VEC(Unknown *) UnknownList;
 
 typedef struct {
     const CheckJob *job;
-    Arena *arena;                 // of the walk: gone when the part ends
+    Arena *arena; // of the walk: gone when the part ends
     ExprPool *pool;
     Intern *names;
-    Map *by_name;                 // interned name in `pool` -> Unknown
+    Map *by_name; // interned name in `pool` -> Unknown
     UnknownList unknowns;
-    ExprList sizes;               // what the plan checks before the launch, and the step's condition
-    const Expr *grid[3];          // NULL: not known
-    int fresh;                    // names given so far
-    bool told;                    // assumptions about lists are already in the report
-    Map *globals;                 // interned name -> value of a symbol or kernel parameter, Expr
-    int budget;                   // operations that the walk may still follow
+    ExprList sizes;      // what the plan checks before the launch, and the step's condition
+    const Expr *grid[3]; // NULL: not known
+    int fresh;           // names given so far
+    bool told;           // assumptions about lists are already in the report
+    Map *globals;        // interned name -> value of a symbol or kernel parameter, Expr
+    int budget;          // operations that the walk may still follow
 } Space;
 
 // What an access does to its buffer.
@@ -61,17 +61,17 @@ typedef enum { TOUCH_READ = 1, TOUCH_WRITE = 2, TOUCH_ATOMIC = 4 } Touch;
 
 typedef struct {
     const ThreadOp *op;
-    u8 touch;                     // Touch bits
-    int buffer;                   // of the kernel
+    u8 touch;   // Touch bits
+    int buffer; // of the kernel
     int rank;
-    const Expr *at[6];            // first element, one coordinate per dimension
-    i64 count[6];                 // elements from there
-    const PlanTensorMap *map;     // bulk copies, global side: coordinates and counts are those of the
-                                  // map (innermost first), else NULL
-    int map_param;                // kernel parameter of the map
-    bool unclear;                 // threads may have left before, and it is not known which
-    ExprList path;                // conditions under which it takes place
-    UnknownList inst;             // what tells one execution from another, block numbers first
+    const Expr *at[6];        // first element, one coordinate per dimension
+    i64 count[6];             // elements from there
+    const PlanTensorMap *map; // bulk copies, global side: coordinates and counts are those of the
+                              // map (innermost first), else NULL
+    int map_param;            // kernel parameter of the map
+    bool unclear;             // threads may have left before, and it is not known which
+    ExprList path;            // conditions under which it takes place
+    UnknownList inst;         // what tells one execution from another, block numbers first
 } Access;
 typedef VEC(Access) AccessList;
 
@@ -95,18 +95,18 @@ bool space_uses(Space *s, const Expr *e, UnknownKind kind);
 // walk.c: all accesses of the kernel, in program order. False: a reason is in *why.
 bool walk_kernel(Space *s, AccessList *out, const char **why);
 
-// ---- lists.c: what host functions put into workspaces --------------------------------------------
-// Gives a value loaded from a workspace the facts that its host function promises, and names them
-// among the report's assumptions.
+// ---- lists.c: what host functions put into workspaces
+// -------------------------------------------- Gives a value loaded from a workspace the facts that
+// its host function promises, and names them among the report's assumptions.
 void list_facts(Space *s, Unknown *u);
 // Puts the task of a list in the place of the block and the round that read its row, where nothing
 // else of an access depends on those two.
 bool list_rewrite(Space *s, Access *a);
 
-// ---- orders.c: whole numbers instead of quotients by sizes ---------------------------------------
-// Puts one task number in the place of a block and its rounds over every grid-th task, and then
-// rows and columns of tiles in the place of quotients of that number. True: something was put, and
-// the access has as many executions as before.
+// ---- orders.c: whole numbers instead of quotients by sizes
+// --------------------------------------- Puts one task number in the place of a block and its
+// rounds over every grid-th task, and then rows and columns of tiles in the place of quotients of
+// that number. True: something was put, and the access has as many executions as before.
 bool order_rewrite(Space *s, Access *a);
 // Adds the conditions under which an access takes place: those on the way, and that the block,
 // the thread and the rounds exist.
@@ -128,12 +128,12 @@ typedef struct {
     int n;
     Unknown **unknown;
     i64 *value;
-    const char *why;              // ANSWER_OPEN
+    const char *why; // ANSWER_OPEN
 } Sample;
 
-// Are there values for which all conditions hold (beside the facts of all unknowns in them)? A first
-// "yes" is asked again with all that the plan checks. Each question has a
-// fuse, and so have all of an asker together: what is asked then stays open.
+// Are there values for which all conditions hold (beside the facts of all unknowns in them)? A
+// first "yes" is asked again with all that the plan checks. Each question has a fuse, and so have
+// all of an asker together: what is asked then stays open.
 typedef struct Asker Asker;
 Asker *asker_new(Space *s);
 void asker_free(Asker *a);

@@ -1,10 +1,10 @@
 // walk.c - the kernel run once with unknowns: every region is entered, with what its condition says
 // added to the way; registers hold expressions, memory nothing.
 //
-// What a loop carries from round to round is looked for first (carried_of): a register that grows by
-// a constant has the value start + constant * round, one that never falls keeps its start as a lower
-// bound, every other one is an unknown. What is computed otherwise (from floats, by shuffles, from
-// registers that form arrays) is an unknown when somebody asks for it.
+// What a loop carries from round to round is looked for first (carried_of): a register that grows
+// by a constant has the value start + constant * round, one that never falls keeps its start as a
+// lower bound, every other one is an unknown. What is computed otherwise (from floats, by shuffles,
+// from registers that form arrays) is an unknown when somebody asks for it.
 //
 // In: a checked kernel. Out: its accesses in program order, each with its conditions.
 #include "space.h"
@@ -14,8 +14,8 @@
 
 enum {
     LANES = 32,
-    BUDGET = 400000,   // operations: nested loops are walked a few times each
-    BOUND_TRIES = 4,   // walks of a loop to find bounds of what it carries
+    BUDGET = 400000, // operations: nested loops are walked a few times each
+    BOUND_TRIES = 4, // walks of a loop to find bounds of what it carries
     NAME_KIND = 1 << 20,
 };
 enum { NAME_REG, NAME_SREG };
@@ -27,14 +27,14 @@ typedef struct {
     Space *s;
     const ThreadFn *fn;
     AccessList *out;
-    bool record;               // off in the first walk of a loop
-    const Expr **reg;          // per register of count 1
-    const Expr **copy;         // per unroll variable; NULL: not in force
-    Map *names;                // interned name of the module -> kind * NAME_KIND + index + 1
-    ExprList path;             // conditions of the regions around
-    ExprList alive;            // threads for which these fail have left
-    UnknownList inst;          // rounds and copies around
-    bool left_unclear;         // some left under conditions that cannot be said from outside
+    bool record;       // off in the first walk of a loop
+    const Expr **reg;  // per register of count 1
+    const Expr **copy; // per unroll variable; NULL: not in force
+    Map *names;        // interned name of the module -> kind * NAME_KIND + index + 1
+    ExprList path;     // conditions of the regions around
+    ExprList alive;    // threads for which these fail have left
+    UnknownList inst;  // rounds and copies around
+    bool left_unclear; // some left under conditions that cannot be said from outside
 } Walk;
 
 // ---- values -------------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ static const Expr *masked(Walk *w, const Expr *a, int low, int high)
     } else {
         Unknown *rest = space_fresh(w->s, UNKNOWN_VALUE, "bits", 0, all->value - 1);
         Unknown *times = fresh_value(w, "bits", RC_B32);
-        space_fact(w->s, rest, expr_bin(p, EX_EQ, a, expr_add(p, rest->var,
-                                                              expr_mul(p, times->var, all))));
+        space_fact(w->s, rest,
+                   expr_bin(p, EX_EQ, a, expr_add(p, rest->var, expr_mul(p, times->var, all))));
         a = expr_bin(p, EX_DIV, rest->var, unit);
     }
     return expr_mul(p, a, unit);
@@ -202,7 +202,10 @@ static const Expr *bitwise(Walk *w, const ThreadOp *op, const Expr *a, const Exp
     return expr_bin(p, op->op == OP_AND ? EX_AND : op->op == OP_OR ? EX_OR : EX_XOR, a, b);
 }
 
-static bool is_shift(const Expr *b, i64 *by) { return expr_is_const(b, by) && *by >= 0 && *by < 32; }
+static bool is_shift(const Expr *b, i64 *by)
+{
+    return expr_is_const(b, by) && *by >= 0 && *by < 32;
+}
 
 // The value of an operation on whole numbers; NULL: not followed.
 static const Expr *value_of(Walk *w, const ThreadOp *op, const Expr *const *in)
@@ -482,12 +485,12 @@ static void walk_op(Walk *w, const ThreadOp *op)
     if (op->op == OP_UNPACK) assign(w, op, &op->opnd[1], NULL);
 }
 
-// ---- what a block reads and writes ---------------------------------------------------------------
+// ---- what a block reads and writes -------------------------------------------------------------
 
 enum { REG_ASSIGNED = 1, REG_EXPOSED = 2 };
 typedef struct {
-    u8 *killed;  // certainly written before
-    u8 *found;   // REG_ bits
+    u8 *killed; // certainly written before
+    u8 *found;  // REG_ bits
 } Scan;
 
 static void see_names(Walk *w, Scan *n, const Expr *e)
@@ -577,9 +580,12 @@ static void walk_if(Walk *w, const ThreadOp *op)
     for (int i = 0; i < w->fn->regs.n; i++) {
         const Expr *a = yes[i], *b = w->reg[i];
         if (a == b || !a) continue;
-        if (!b) w->reg[i] = a;
-        else if (a == &unknowable || b == &unknowable) w->reg[i] = &unknowable;
-        else w->reg[i] = expr_select(p, c, a, b);
+        if (!b)
+            w->reg[i] = a;
+        else if (a == &unknowable || b == &unknowable)
+            w->reg[i] = &unknowable;
+        else
+            w->reg[i] = expr_select(p, c, a, b);
     }
 }
 
@@ -604,7 +610,7 @@ typedef struct {
     bool grows;                // by `by` in each round
     bool rises;                // is never below `start`
     i64 by;
-    i64 lo, hi;                // neither: its values, when `bounded`
+    i64 lo, hi; // neither: its values, when `bounded`
     bool bounded;
 } Carried;
 typedef VEC(Carried) CarriedList;
@@ -652,7 +658,8 @@ static void bound_carried(Walk *w, const ThreadOp *op, const Unknown *round, Car
         open |= c->bounded = c->lo >= INT32_MIN && c->hi <= INT32_MAX;
     }
     for (int t = 0; t < BOUND_TRIES && open && !kept; t++) {
-        for (int i = 0; i < all->n; i++) w->reg[all->at[i].reg] = carried_value(w, &all->at[i], round);
+        for (int i = 0; i < all->n; i++)
+            w->reg[all->at[i].reg] = carried_value(w, &all->at[i], round);
         try_round(w, op);
         kept = true;
         for (int i = 0; i < all->n; i++) {
@@ -681,15 +688,17 @@ static void carried_of(Walk *w, const ThreadOp *op, const Unknown *round, const 
         const ThreadReg *r = &w->fn->regs.at[i];
         if (!(found[i] & REG_ASSIGNED) || r->count > 1 || r->class == RC_F32) continue;
         bool carried = found[i] & REG_EXPOSED && w->reg[i] && w->reg[i] != &unknowable;
-        if (carried) vec_push(w->s->arena, out, ((Carried){.reg = i, .start = w->reg[i]}));
-        else w->reg[i] = found[i] & REG_EXPOSED ? &unknowable : NULL;
+        if (carried)
+            vec_push(w->s->arena, out, ((Carried){.reg = i, .start = w->reg[i]}));
+        else
+            w->reg[i] = found[i] & REG_EXPOSED ? &unknowable : NULL;
     }
     if (!out->n) return;
     const Expr **entry = regs_copy(w);
     for (int i = 0; i < out->n; i++) {
         Carried *c = &out->at[i];
-        c->probe = w->reg[c->reg] = fresh_value(w, w->fn->regs.at[c->reg].name,
-                                                w->fn->regs.at[c->reg].class)->var;
+        c->probe = w->reg[c->reg] =
+            fresh_value(w, w->fn->regs.at[c->reg].name, w->fn->regs.at[c->reg].class)->var;
     }
     try_round(w, op);
     for (int i = 0; i < out->n; i++) {
@@ -703,8 +712,8 @@ static void carried_of(Walk *w, const ThreadOp *op, const Unknown *round, const 
     bound_carried(w, op, round, out);
 }
 
-// A loop that goes on while a condition holds has as its end "everything" or "nothing", chosen before
-// the first round and at the end of each: the condition, or NULL.
+// A loop that goes on while a condition holds has as its end "everything" or "nothing", chosen
+// before the first round and at the end of each: the condition, or NULL.
 static const Expr *goes_on(const Expr *end)
 {
     i64 yes, no;
@@ -732,7 +741,8 @@ static void walk_round(Walk *w, const ThreadOp *op, Unknown *round, const Expr *
     Scan n = {ARENA_ARRAY(w->s->arena, u8, regs + 1), ARENA_ARRAY(w->s->arena, u8, regs + 1)};
     scan(w, &op->body, &n);
     bool moves = op->op == OP_FOR && op->opnd[2].kind == OPD_REG &&
-                 n.found[op->opnd[2].reg] & REG_ASSIGNED && !(n.found[op->opnd[0].reg] & REG_ASSIGNED);
+                 n.found[op->opnd[2].reg] & REG_ASSIGNED &&
+                 !(n.found[op->opnd[0].reg] & REG_ASSIGNED);
     const Expr *end = moves ? w->reg[op->opnd[2].reg] : NULL;
     if (op->op == OP_FOR) {
         n.found[op->opnd[0].reg] = 0;
@@ -829,8 +839,10 @@ static void walk_role(Walk *w, const ThreadOp *op)
     for (int i = 0; i < w->fn->regs.n; i++) {
         const Expr *a = w->reg[i], *b = before[i];
         if (a == b || !b) continue;
-        if (!a || a == &unknowable || b == &unknowable) w->reg[i] = &unknowable;
-        else w->reg[i] = expr_select(p, inside, a, b);
+        if (!a || a == &unknowable || b == &unknowable)
+            w->reg[i] = &unknowable;
+        else
+            w->reg[i] = expr_select(p, inside, a, b);
     }
 }
 
