@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-// MOST_STEPS bounds a walk through loops that nest and unroll; kernels take some thousands.
-// STATES: copies that a region keeps while its parts are walked.
-enum { MOST_STEPS = 4000000, STATES = 3, NESTING = 80 };
+// MOST_STEPS bounds a walk through loops that nest and unroll; kernels take some thousands. A step on
+// a large state counts for several, since merges touch all of it (STEP_BYTES). STATES: copies that
+// a region keeps while its parts are walked.
+enum { MOST_STEPS = 4000000, STEP_BYTES = 4096, STATES = 3, NESTING = 80 };
 
 // The part of the program that is walked: operations of interest and the regions around them.
 typedef struct Node Node;
@@ -161,7 +162,8 @@ static bool walk_node(Flow *f, const Node *n, void *state)
 static bool walk(Flow *f, const NodeList *b, void *state)
 {
     for (int i = 0; i < b->n; i++) {
-        if (++f->steps > MOST_STEPS || f->depth + 1 >= NESTING) f->gave_up = true;
+        f->steps += 1 + (i64)(f->rules->bytes / STEP_BYTES);
+        if (f->steps > MOST_STEPS || f->depth + 1 >= NESTING) f->gave_up = true;
         if (f->gave_up) return false;
         if (!walk_node(f, &b->at[i], state)) return false;
     }
