@@ -439,6 +439,17 @@ static void all_extents(Search *c, ExprList *out)
         vec_push(c->s->arena, out, expr_bin(p, EX_LE, expr_const(p, 1), c->t->dim[k]));
 }
 
+// Element `at` of dimension k is written for no value of the others.
+static bool left_out(Search *c, const Piece *q, int k, i64 at, const Sample *x, bool *gap)
+{
+    c->out->sample = *x;
+    c->out->loc = q->a.op->loc;
+    memset(c->out->element, 0, sizeof c->out->element);
+    c->out->element[k] = MAX(at, 0);
+    *gap = true;
+    return false;
+}
+
 // Whether element `first` of dimension k and those behind it may be in the tensor: then they are
 // left out.
 static bool beyond(Search *c, const Piece *q, int k, const Expr *first, bool *gap)
@@ -450,13 +461,8 @@ static bool beyond(Search *c, const Piece *q, int k, const Expr *first, bool *ga
     vec_push(c->s->arena, &conds, expr_bin(c->s->pool, EX_LT, first, c->t->dim[k]));
     Answer r = ask(c->asker, &conds, &x);
     if (r == ANSWER_NO) return true;
-    *gap = r == ANSWER_YES;
-    if (!*gap) return give_up(c, &q->a, x.why);
-    c->out->sample = x;
-    c->out->loc = q->a.op->loc;
-    memset(c->out->element, 0, sizeof c->out->element);
-    c->out->element[k] = MAX(sample_value(c->s, &x, first, &ok), 0);
-    return false;
+    if (r == ANSWER_OPEN) return give_up(c, &q->a, x.why);
+    return left_out(c, q, k, sample_value(c->s, &x, first, &ok), &x, gap);
 }
 
 // Does the line take all values from 0 to the extent of dimension k? *unique: none of them twice.
@@ -469,8 +475,11 @@ static bool line_covers(Search *c, const Piece *q, int k, const Line *l, bool *g
     *gap = false;
     all_extents(c, &conds);
     vec_push(c->s->arena, &conds, expr_bin(p, EX_LT, expr_const(p, 0), l->start));
-    if (ask(c->asker, &conds, &x) != ANSWER_NO)
-        return give_up(c, &q->a, arena_printf(c->s->arena, "coordinate %d may not start at 0", k));
+    Answer r = ask(c->asker, &conds, &x);
+    if (r == ANSWER_YES) return left_out(c, q, k, 0, &x, gap);
+    if (r == ANSWER_OPEN)
+        return give_up(c, &q->a,
+                       arena_printf(c->s->arena, "coordinate %d may not start at 0", k));
     bool at_zero = expr_is_const(l->start, &n) && !n;
     *unique &= at_zero;
     for (int i = 0; i < l->n; i++) {
