@@ -38,7 +38,7 @@ static Tensor *tensor_of(Output *o, const char *name, int plan_param, int view)
         if (t->plan_param == plan_param && t->view == view) return t;
     }
     vec_push(o->s->arena, &o->tensors,
-             ((Tensor){.name = name, .plan_param = plan_param, .view = view}));
+             ((Tensor){.name = name, .plan_param = plan_param, .fn_param = -1, .view = view}));
     return &o->tensors.at[o->tensors.n - 1];
 }
 
@@ -140,6 +140,7 @@ static void add_store(Output *o, const Access *a)
     if (b->kind != BUF_GLOBAL) return;
     int param = space_tensor(o->s, b->param);
     Tensor *t = tensor_of(o, b->name, param, param >= 0 && is_whole(o, b, param) ? -1 : a->buffer);
+    if (param < 0) t->fn_param = b->param;
     for (int k = 0; k < b->rank && !t->rank; k++) t->dim[k] = space_size(o->s, b->dim[k]);
     t->rank = b->rank;
     if (a->touch & TOUCH_ATOMIC)
@@ -375,12 +376,23 @@ static bool other_writer(Output *o, const Tensor *t)
     return false;
 }
 
+// Stores to one memory with different extents cannot be compared.
+static bool is_shared(Output *o, const Tensor *t)
+{
+    for (int i = 0; i < o->tensors.n; i++) {
+        const Tensor *u = &o->tensors.at[i];
+        if (u == t || (u->plan_param < 0 && u->fn_param < 0)) continue;
+        if (u->plan_param == t->plan_param && u->fn_param == t->fn_param) return true;
+    }
+    return false;
+}
+
 // False: something was told. Tensors that come in with values may keep them.
 static bool check_complete(Output *o, const Tensor *t, bool *asked)
 {
     const PlanParam *q = t->plan_param >= 0 ? &o->job->plan->params.at[t->plan_param] : NULL;
     *asked = false;
-    if (t->view >= 0 && q && q->out) {
+    if ((t->view >= 0 && q && q->out) || is_shared(o, t)) {
         tell_open(
             o, t->stores.n ? t->stores.at[0].op->loc : (Loc){0},
             arena_printf(o->s->arena, "%s is written with extents or strides of its own", t->name));

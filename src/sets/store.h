@@ -10,9 +10,10 @@
 typedef struct {
     const char *name;
     int plan_param; // -1: none
-    int view;       // buffer with extents or strides of its own over the memory of the
-                    // tensor; -1: the tensor itself; -2 - k: what the map in kernel
-                    // parameter k describes, of which no plan says more
+    int fn_param;   // of the kernel, where no plan knows the tensor; -1: none
+    int view;       // buffer with extents or strides of its own over the memory of the tensor;
+                    // -1: the tensor itself; -2 - k: what the map in kernel parameter k describes,
+                    // of which no plan says more
     int rank;
     const Expr *dim[6]; // in the space's pool
     AccessList stores;
