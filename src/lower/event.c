@@ -80,7 +80,8 @@ static void find_uses(Lower *l, const TileBlock *b)
             if (op->op == TOP_COPY) {
                 add_range(l, &e->copies, l->role, op);
                 e->fills = tile_memory(l->k, op->dst.buffer);
-                l->event_buf[e->fills] |= !l->k->events.at[op->event].turns;
+                const TileEvent *event = &l->k->events.at[op->event];
+                l->event_buf[e->fills] |= !event->turns && !event->gives;
             }
         }
         find_uses(l, &op->body);

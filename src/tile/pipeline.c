@@ -161,8 +161,8 @@ static int ring_of(Pipe *p, Load *l)
             if (p->loads.at[k].buffer == n.from) p->loads.at[k].buffer = n.to;
         return i;
     }
-    Ring r = {.buffer = l->buffer, .stages = l->scope->stages, .class = -1, .full = -1, .empty = -1,
-              .group = p->rings.n, .bytes = dtype_bytes[p->k->buffers.at[l->buffer].type]};
+    Ring r = {.buffer = l->buffer, .stages = l->scope->stages, .gives = l->written,
+              .class = -1, .full = -1, .empty = -1, .group = p->rings.n, .bytes = dtype_bytes[p->k->buffers.at[l->buffer].type]};
     i64 n = 1;
     for (int d = 0; d < p->k->buffers.at[l->buffer].rank; d++)
         if (expr_is_const(p->k->buffers.at[l->buffer].dim[d], &n)) r.bytes *= n;
@@ -281,7 +281,7 @@ static i64 group_bytes(const Pipe *p, int group)
 static int new_event(Pipe *p, const Ring *r, const char *what, bool ready)
 {
     TileEvent e = {.slots = r->stages, .ready = ready, .scalar = r->once, .hands = ready,
-                   .loc = p->loop->loc};
+                   .gives = r->gives, .loc = p->loop->loc};
     e.name = intern_printf(p->m->names, "%s_%s", p->k->buffers.at[r->buffer].name, what);
     vec_push(p->m->arena, &p->k->events, e);
     return p->k->events.n - 1;

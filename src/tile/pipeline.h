@@ -35,6 +35,7 @@ typedef struct {
     int buffer;                    // memory of the destination
     int first, last;               // places in the list of the first and last use; `at`: unused
     int ring;
+    bool written;                  // its buffer is the threads' own later, see TileEvent.gives
     const TileOp *fence;           // of the block, behind reads of what it brings; or NULL
     const char *why, *hint;        // it cannot be the producer's; NULL: it can
     Loc where;                     // place that `why` is about, or line 0
@@ -43,6 +44,7 @@ typedef struct {
 typedef struct {
     int buffer, stages;
     bool once;                     // filled once: nobody hands it back
+    bool gives;                    // then the threads write to it
     VEC(int) loads;                // in program order
     int class;
     int group;                     // ring whose events it shares: the first of them, maybe itself

@@ -157,25 +157,39 @@ typedef struct {
     Pipe *p;
     int buffer;
     const TileOp *load;            // the copy that covers what is looked at; NULL: none yet
+    bool written;                  // by the threads, behind the only copy into it
     const char *why;
     Loc where;
 } Cover;
-
-static void cover_view(void *ctx, const TileOp *op, TileView *v, int how)
-{
-    Cover *c = ctx;
-    if (v->buffer < 0 || tile_memory(c->p->k, v->buffer) != c->buffer || c->why) return;
-    if (how & ACCESS_WRITE)
-        c->why = "the threads write to its buffer, too";
-    else if (!c->load)
-        c->why = "its buffer is read where no copy of the same round stands in front";
-    c->where = op->loc;
-}
 
 static Load *candidate(const Pipe *p, const TileOp *op)
 {
     intptr_t i = (intptr_t)map_get(p->candidates, op);
     return i ? &p->loads.at[i - 1] : NULL;
+}
+
+// The copy is the only one into its buffer, and is executed once: behind it the buffer is the
+// threads' own.
+static bool gives(const Pipe *p, const TileOp *op)
+{
+    const Load *l = op ? candidate(p, op) : NULL;
+    if (!l || !l->scope->once) return false;
+    for (int i = 0; i < p->loads.n; i++)
+        if (p->loads.at[i].buffer == l->buffer && &p->loads.at[i] != l) return false;
+    return true;
+}
+
+static void cover_view(void *ctx, const TileOp *op, TileView *v, int how)
+{
+    Cover *c = ctx;
+    if (v->buffer < 0 || tile_memory(c->p->k, v->buffer) != c->buffer || c->why) return;
+    if ((how & ACCESS_WRITE) && gives(c->p, c->load))
+        c->written = true;
+    else if (how & ACCESS_WRITE)
+        c->why = "the threads write to its buffer, too";
+    else if (!c->load)
+        c->why = "its buffer is read where no copy of the same round stands in front";
+    c->where = op->loc;
 }
 
 static bool fills(const Pipe *p, const TileOp *op, int buffer)
@@ -333,6 +347,7 @@ static void check_buffer(Pipe *p, Load *l, Cover *all)
 {
     const Cover *c = covered(p, all, l->buffer);
     if (c->why) refuse(l, c->where, NULL, c->why);
+    l->written = c->written;
     find_uses(p, l);
     delay_release(p, l);
     check_future(l);

@@ -343,7 +343,7 @@ static void print_decls(Printer *p)
         const TileEvent *e = &k->events.at[i];
         buf_printf(p->out, "  event %s %s slots %d %s count %d%s\n", e->name,
                    e->scalar ? "scalar" : "ring", e->slots, e->ready ? "ready" : "empty", e->count,
-                   e->turns ? " turns" : e->hands ? " hands" : "");
+                   e->turns ? " turns" : e->hands ? " hands" : e->gives ? " gives" : "");
     }
 }
 

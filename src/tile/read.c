@@ -629,6 +629,7 @@ static void take_event_decl(Reader *r)
     e.count = take_small(r);
     e.turns = try_word(r, "turns");
     e.hands = try_word(r, "hands");
+    e.gives = try_word(r, "gives");
     vec_push(r->m->arena, &r->k->events, e);
 }
 

@@ -80,6 +80,8 @@ typedef struct {
     bool turns;                    // of loads whose names turn: an order is a slot, whose generations
                                    // the waits for it count
     bool hands;                    // made by a pipeline: it hands back slots, and is for nothing else
+    bool gives;                    // made by a pipeline, for a buffer that is filled once: behind the
+                                   // wait it belongs to those who waited, who write to it as well
     int count;                     // event<N>: arrivals as written, checked against the computed ones; 0: none
     Loc loc;
 } TileEvent;
