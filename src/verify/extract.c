@@ -531,16 +531,33 @@ static void add_step(Exec *x, const Operand *reg, u32 mask, i64 step)
     set(x, reg, 0, mask, v, uniform, 0);
 }
 
-static u64 carried(Exec *x, const ThreadOp *op)
+// What the loop takes over from round to round, and what the loops around it do: that may steer in
+// it and behind it.
+static RegVec *carried_regs(Exec *x, const ThreadOp *op)
 {
     Model *m = x->m;
     RegVec *regs = map_get(m->carried, op);
-    u64 v, hash = 1;
-    if (!regs) {
-        regs = ARENA_NEW(m->arena, RegVec);
-        exec_carried(m->arena, m->fn, x->needed, op, regs);
-        map_put(m->carried, op, regs);
+    if (regs) return regs;
+    u8 *there = ARENA_ARRAY(m->arena, u8, m->fn->regs.n + 1);
+    regs = ARENA_NEW(m->arena, RegVec);
+    for (int l = x->loops; l >= 0; l--) {
+        RegVec own = {0};
+        const ThreadOp *loop = l == x->loops ? op : x->loop[l].op;
+        if (loop == op && l < x->loops) continue;
+        exec_carried(m->arena, m->fn, x->needed, loop, &own);
+        for (int i = 0; i < own.n; i++) {
+            if (!there[own.at[i]]++) vec_push(m->arena, regs, own.at[i]);
+        }
     }
+    map_put(m->carried, op, regs);
+    return regs;
+}
+
+static u64 carried(Exec *x, const ThreadOp *op)
+{
+    Model *m = x->m;
+    const RegVec *regs = carried_regs(x, op);
+    u64 v, hash = 1;
     for (int i = 0; i < regs->n; i++)
         for (int k = 0; k < m->fn->regs.at[regs->at[i]].count; k++) {
             Operand o = opd_reg(regs->at[i], k);

@@ -171,6 +171,7 @@ u8 *exec_needed(Arena *a, const ThreadModule *m, const ThreadFn *fn, Map *names,
 
 typedef struct {
     Needs n;
+    Arena *arena;
     u8 *sure, *carried, *written; // per register; sure: written in this round on every path so far
     u32 *bits;                    // of a register that is read: those that count
 } Carry;
@@ -205,7 +206,24 @@ static void write_reg(Carry *c, const Operand *o, bool always)
     if (always && c->n.fn->regs.at[o->reg].count == 1) c->sure[o->reg] = 1;
 }
 
-// `always`: the operation is carried out in every round.
+static void carry_block(Carry *c, const ThreadBlock *b, bool always);
+
+// Code that may be left out: what is written on all ways through it is written.
+static void carry_ways(Carry *c, const ThreadOp *op)
+{
+    size_t n = sizeof *c->sure * (size_t)(c->n.fn->regs.n + 1);
+    u8 *before = memcpy(ARENA_ARRAY(c->arena, u8, n), c->sure, n);
+    u8 *body = ARENA_ARRAY(c->arena, u8, n);
+    if (op->op == OP_FOR) write_reg(c, &op->opnd[0], true); // in front of each round
+    carry_block(c, &op->body, true);
+    memcpy(body, c->sure, n);
+    memcpy(c->sure, before, n);
+    if (op->op != OP_IF) return; // a loop without rounds
+    carry_block(c, &op->other, true);
+    for (size_t i = 0; i < n; i++) c->sure[i] &= body[i];
+}
+
+// `always`: the operation is carried out whenever the block is.
 static void carry_block(Carry *c, const ThreadBlock *b, bool always)
 {
     for (int i = 0; i < b->n; i++) {
@@ -214,8 +232,8 @@ static void carry_block(Carry *c, const ThreadBlock *b, bool always)
         bool here = always && op->guard.kind == OPD_NONE;
         if (exec_matters(op) || result_needed(&c->n, op) || op->body.n || op->other.n)
             read_all(c, op);
-        carry_block(c, &op->body, here && (op->op == OP_UNROLL || op->op == OP_ROLE));
-        carry_block(c, &op->other, false);
+        if (op->op == OP_IF || op->op == OP_FOR) carry_ways(c, op);
+        else carry_block(c, &op->body, here);
         if (op->op == OP_FOR) write_reg(c, &op->opnd[0], here);
         for (int k = 0, at = 0; sig[k] && sig[k] != '*' && at < op->nopnd;
              at += width(op, sig[k++]))
@@ -227,6 +245,7 @@ static Carry carry(Arena *a, const ThreadFn *fn, const u8 *needed, const ThreadO
 {
     int n = fn->regs.n + 1;
     Carry c = {{.fn = fn, .needed = (u8 *)(uintptr_t)needed},
+               a,
                ARENA_ARRAY(a, u8, n),
                ARENA_ARRAY(a, u8, n),
                ARENA_ARRAY(a, u8, n),
