@@ -35,7 +35,7 @@ from bench_attention import ROOT, Library, Tensor
 DIM, SLICES, SMS = 128, 4, 132
 LAUNCHES, SAMPLES, ROUNDS = 16, 15, 5
 VARIANTS = {"sequential": "--no-specialise", "proxy": "--handoff=proxy", "membar": "--handoff=membar --unsafe",
-            "delay": "--handoff=delay"}
+            "delay": "--handoff=delay -D EARLY=0"}
 UNSOUND = ("membar", "none")
 
 

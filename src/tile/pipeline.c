@@ -162,7 +162,8 @@ static int ring_of(Pipe *p, Load *l)
         return i;
     }
     Ring r = {.buffer = l->buffer, .stages = l->scope->stages, .gives = l->written,
-              .class = -1, .full = -1, .empty = -1, .group = p->rings.n, .bytes = dtype_bytes[p->k->buffers.at[l->buffer].type]};
+              .class = -1, .full = -1, .empty = -1, .group = p->rings.n,
+              .bytes = dtype_bytes[p->k->buffers.at[l->buffer].type]};
     i64 n = 1;
     for (int d = 0; d < p->k->buffers.at[l->buffer].rank; d++)
         if (expr_is_const(p->k->buffers.at[l->buffer].dim[d], &n)) r.bytes *= n;
