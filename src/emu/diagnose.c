@@ -321,22 +321,17 @@ static i64 unexplained(const Search *s)
 // First what is cheap, for all; then what several late reads make, the likely ones first.
 static void search(Search *s)
 {
-    for (int k = 0; k < s->all.n; k++) {
-        Hypothesis *h = &s->all.at[k];
-        try_members(s, h, is_all, 0, 0);
-    }
+    for (int k = 0; k < s->all.n; k++) try_members(s, &s->all.at[k], is_all, 0, 0);
     for (int k = 0; k < s->all.n; k++) try_singles(s, &s->all.at[k]);
-    for (int stage = 0; stage < 2; stage++) {
-        u8 *done = arena_alloc(s->j->arena, (size_t)s->all.n + 1);
-        for (int round = 0; round < s->all.n && unexplained(s) && !s->stopped; round++) {
-            int best = -1;
-            for (int k = 0; k < s->all.n; k++)
-                if (!done[k] && (best < 0 || s->all.at[k].explains > s->all.at[best].explains))
-                    best = k;
-            done[best] = 1;
-            if (stage == 0) try_walk(s, &s->all.at[best]);
-            else try_together(s, &s->all.at[best]);
-        }
+    u8 *done = arena_alloc(s->j->arena, (size_t)s->all.n + 1);
+    for (int round = 0; round < s->all.n && unexplained(s) && !s->stopped; round++) {
+        int best = -1;
+        for (int k = 0; k < s->all.n; k++)
+            if (!done[k] && (best < 0 || s->all.at[k].explains > s->all.at[best].explains))
+                best = k;
+        done[best] = 1;
+        try_walk(s, &s->all.at[best]);
+        if (unexplained(s)) try_together(s, &s->all.at[best]);
     }
 }
 
