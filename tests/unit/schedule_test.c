@@ -116,6 +116,9 @@ static const char *check_list(const List *l)
             why = "a CTA's row is wrong";
         else
             why = check_cta(l, head, seen, &cost);
+        // Kernels rely on it where the launch has no more blocks than tasks.
+        if (!why && l->job.together <= 1 && ctas <= tasks && head[0] == head[1])
+            why = "a CTA without a task";
         if (why) break;
         next = head[1];
         total += cost;
