@@ -9,7 +9,8 @@
 
 enum { FIRST, END };                                  // columns of a row of a block
 enum { TILE, HEAD, BATCH, KEY_TILES };                // columns of a row of a task
-enum { ARG_CTAS, ARG_BATCHES, ARG_HEADS, ARG_TILES }; // of causal_tasks
+// Arguments of causal_tasks.
+enum { ARG_CTAS, ARG_BATCHES, ARG_HEADS, ARG_TILES, ARG_COST, ARG_TOGETHER };
 
 // The host step that fills the workspace of a buffer, when it is of this function.
 static const PlanStep *filler(Space *s, int buffer, const char *function)
@@ -73,7 +74,8 @@ static void tell(Space *s)
                           "more blocks than tasks, and each (tile, head, batch) to one row");
 }
 
-// {first, end}: the rows of this block lie behind those of all blocks, and there is one.
+// {first, end}: the rows of this block lie behind those of all blocks. When the list itself chooses
+// which tasks go together, and there are no more blocks than tasks, there is one at least.
 static void block_facts(Space *s, const PlanStep *h, Unknown *u)
 {
     ExprPool *p = s->pool;
@@ -87,9 +89,10 @@ static void block_facts(Space *s, const PlanStep *h, Unknown *u)
     space_fact(s, u, expr_bin(p, EX_LE, ctas, u->var));
     space_fact(s, u, expr_bin(p, EX_LE, u->var, end->var));
     space_fact(s, u, expr_bin(p, EX_LE, end->var, expr_add(p, ctas, tasks)));
-    space_fact(
-        s, u,
-        expr_bin(p, EX_LOR, expr_bin(p, EX_LT, tasks, ctas), expr_bin(p, EX_LT, u->var, end->var)));
+    i64 together;
+    const Expr *few = expr_bin(p, EX_LT, tasks, ctas);
+    if (expr_is_const(h->host_args.at[ARG_TOGETHER], &together) && together >= 0 && together <= 1)
+        space_fact(s, u, expr_bin(p, EX_LOR, few, expr_bin(p, EX_LT, u->var, end->var)));
     expr_set_range(p, u->var->name, 0, INT32_MAX);
     expr_set_range(p, end->var->name, 0, INT32_MAX);
     tell(s);
