@@ -384,6 +384,21 @@ static void read_periods(Closure *c)
     c->far = c->last + 2;
 }
 
+// Loops that hand over and are not shown to keep step with anybody. Cases show that roles agree
+// for the numbers that were tried; that they do for all follows from their bounds.
+static void read_partners(Closure *c)
+{
+    LoopMatches matches = {0};
+    LoopsAlone alone = {0};
+    periodic_matches(c->arena, c->job->fn, &matches, &alone);
+    for (int i = 0; i < alone.n; i++) {
+        const LoopAlone *x = &alone.at[i];
+        give_up(c, x->loop, x->other ? arena_printf(c->arena, "%s (line %u)", x->why,
+                                                    x->other->loc.line)
+                                     : x->why);
+    }
+}
+
 static void report(Closure *c)
 {
     const CheckJob *j = c->job;
@@ -430,6 +445,7 @@ void check_order(const CheckJob *job)
                  .whiles = whiles_new(a, job->fn), .by_key = map_new(a), .usual = 4};
     CasePlan p = {.target = -1};
     read_periods(&c);
+    read_partners(&c);
     bool more = one_case(&c, &p);
     if (more && c.sites.n) c.root = c.sites.at[0]->state;
     while (more && c.sites.n && next_case(&c, &p)) {
