@@ -204,7 +204,8 @@ static bool prove(const BuildJob *j, const Compilation *c)
 {
     Proof p;
     if (c->until < FORM_THREAD) {
-        diag_error(c->diag, (Loc){.file = c->file}, "the check reads the thread form, or what is made of it",
+        diag_error(c->diag, (Loc){.file = c->file},
+                   "the check reads the thread form, or what is made of it",
                    "--check has nothing to check in the form `%s`", pass_form_name[c->until]);
         return false;
     }
@@ -226,7 +227,8 @@ static int build(BuildJob *j, Arena *a, Diag *d)
     Buf dump = {0};
     // The page is about the kernels and what the assembler says to their PTX, whatever is written.
     PassForm until = j->explain && j->emit < FORM_PTX ? FORM_PTX : j->emit;
-    Compilation c = {.until = until, .dump = j->dump, .dump_out = &dump, .check_each = j->check_passes,
+    Compilation c = {.until = until, .dump = j->dump, .dump_out = &dump,
+                     .check_each = j->check_passes,
                      .quick = true, .arena = a, .diag = d};
     bool ok = cli_read_source(&j->source, &c);
     c.options.assembled = wants_machine_code(j);

@@ -43,7 +43,7 @@ static bool read_word(void *job, int option, const char *value, Arena *a, Diag *
     }
 }
 
-// ---- the report ----------------------------------------------------------------------------------
+// ---- the report ---------------------------------------------------------------------------------
 
 static void print_place(const Diag *d, Loc loc, Buf *out)
 {
@@ -100,7 +100,7 @@ static void print_verdict(const char *path, const Proof *p, Buf *out)
     buf_printf(out, "%s\n", p->cached ? " (cached)" : "");
 }
 
-// ---- one file ------------------------------------------------------------------------------------
+// ---- one file -----------------------------------------------------------------------------------
 
 static bool ends_in(const char *path, const char *end)
 {

@@ -90,7 +90,8 @@ int cli_explore(int argc, char **argv)
                  "each kernel\n\n"
                  "Every schedule of the warps, the bulk loads and the products is followed, for "
                  "all small numbers of\n"
-                 "rounds. NAME=VALUE fixes a size. A violation comes with the shortest way there.\n",
+                 "rounds. NAME=VALUE fixes a size. A violation comes with the shortest way "
+                 "there.\n",
         .more = "Exit status: 0 clean, 1 a violation or a deadlock, 2 bad usage or input, or "
                 "not supported.\n",
         .needs = "a .co file", .example = "baton explore kernels/attention/v2.co",

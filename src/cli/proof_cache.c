@@ -17,7 +17,7 @@ enum { ENTRIES = 512, ENTRY_BYTES = 1 << 20, PATH_BYTES = 1024 };
 static const char head[] = "baton proof 1";
 static const char ending[] = ".proof";
 
-// ---- the folder ----------------------------------------------------------------------------------
+// ---- the folder ---------------------------------------------------------------------------------
 
 static bool folder_name(char *out)
 {
@@ -79,7 +79,7 @@ static void trim(const char *folder)
     }
 }
 
-// ---- entries -------------------------------------------------------------------------------------
+// ---- entries ------------------------------------------------------------------------------------
 
 // The program itself is part of the key: another build of it may prove more, or less.
 static u64 program_hash(u64 seed)

@@ -56,7 +56,7 @@ void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const 
 // What is broken as errors, with the hint and a note at the second place.
 void check_errors(const CheckReport *r, Diag *d);
 
-// ---- the parts that need no integer sets ---------------------------------------------------------
+// ---- the parts that need no integer sets --------------------------------------------------------
 // order.c: the handoffs for every number of rounds (O2 to O8, O10 to O15, deadlock, reads of what
 // nobody wrote).
 void check_order(const CheckJob *job);

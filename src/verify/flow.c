@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-// MOST_STEPS bounds a walk through loops that nest and unroll; kernels take some thousands. A step on
-// a large state counts for several, since merges touch all of it (STEP_BYTES). STATES: copies that
-// a region keeps while its parts are walked.
+// MOST_STEPS bounds a walk through loops that nest and unroll; kernels take some thousands. A step
+// on a large state counts for several, since merges touch all of it (STEP_BYTES). STATES: copies
+// that a region keeps while its parts are walked.
 enum { MOST_STEPS = 4000000, STEP_BYTES = 4096, STATES = 3, NESTING = 80 };
 
 // The part of the program that is walked: operations of interest and the regions around them.
@@ -41,7 +41,7 @@ bool flow_value(const Flow *f, const Operand *o, i64 *value)
     return false;
 }
 
-// ---- what is walked ------------------------------------------------------------------------------
+// ---- what is walked -----------------------------------------------------------------------------
 
 static bool is_region(const ThreadOp *op)
 {
@@ -68,7 +68,7 @@ static NodeList select_block(Flow *f, const ThreadBlock *b)
     return out;
 }
 
-// ---- the walk ------------------------------------------------------------------------------------
+// ---- the walk -----------------------------------------------------------------------------------
 
 static void *spare(Flow *f, int k, const void *from)
 {
@@ -186,7 +186,7 @@ bool flow_run(const CheckJob *job, const FlowRules *rules, void *ctx, int warp,
     return done;
 }
 
-// ---- roles ---------------------------------------------------------------------------------------
+// ---- roles --------------------------------------------------------------------------------------
 
 // The roles that a warp is in, as one number.
 static u64 roles_of(const ThreadBlock *b, int warp, u64 hash)
@@ -223,7 +223,7 @@ int flow_warps(const ThreadFn *fn, int *warp, int *count)
     return n;
 }
 
-// ---- operands ------------------------------------------------------------------------------------
+// ---- operands -----------------------------------------------------------------------------------
 
 // Operands that a letter of a signature stands for.
 static int operands_of(const ThreadOp *op, char letter)

@@ -85,8 +85,8 @@ typedef struct {
 // threads.c: all classes of a kernel, in `a`; *n = 0 when there are too many.
 FlowThreads *flow_threads(Arena *a, const ThreadFn *fn, int *n);
 
-// Per register, in `a`: may its value differ between the lanes of this warp? Counted as the same are
-// constants, parameters, block numbers, loop registers and what is computed from them.
+// Per register, in `a`: may its value differ between the lanes of this warp? Counted as the same
+// are constants, parameters, block numbers, loop registers and what is computed from them.
 bool *flow_varying(Arena *a, const ThreadFn *fn, int warp);
 
 // What an operation does with the k-th operand, for the letters of its signature.

@@ -1,10 +1,10 @@
 // mbarriers.c - what the shape of the program says of mbarriers.
 //
 // O8: an mbarrier is initialised by one thread, which fences the initialisation; then a barrier of
-// the whole block (of the cluster, for what other blocks do) stands in front of every use by another
-// thread. Barriers of all threads come in one order for all, so "in front" is a matter of counting
-// them: the initialisation is visible behind the n-th one, and whoever uses the mbarrier must have
-// passed n of them.
+// the whole block (of the cluster, for what other blocks do) stands in front of every use by
+// another thread. Barriers of all threads come in one order for all, so "in front" is a matter of
+// counting them: the initialisation is visible behind the n-th one, and whoever uses the mbarrier
+// must have passed n of them.
 //
 // O10, of single places: the bytes that one thread announces in a block of code are those of the
 // loads that it issues there; a phase that is waited for has arrivals; the lanes of one warp do not
@@ -19,6 +19,7 @@ enum { ROUNDS = 15 }; // barriers of all threads that are counted; beyond, nothi
 // Of the mbarriers of one buffer, which are initialised together nearly always.
 typedef struct {
     const ThreadOp *init;   // one of them
+    u32 warps;              // that initialise
     int count;              // arrivals; -1: not the same for all, or not a constant
     int visible, remote;    // behind which barrier of the block, of the cluster; 0: never
 } Init;
@@ -37,6 +38,7 @@ typedef struct {
     bool report;            // the second walk: uses are judged
     bool *told;             // per buffer
     int found, lanes;       // lanes: of a warp that the walk stands for
+    u32 warps;              // that it stands for
     const bool *varying;    // registers, in `varying_warp`
     int varying_warp;
     bool certain;           // no barrier of all threads stands where only some paths lead
@@ -66,7 +68,7 @@ static bool wants(const Flow *f, const ThreadOp *op)
            barrier_mem(op) >= 0;
 }
 
-// ---- O8 ------------------------------------------------------------------------------------------
+// ---- O8 -----------------------------------------------------------------------------------------
 
 static void pass(Rounds *r)
 {
@@ -106,25 +108,30 @@ static void tell_use(Mbarriers *x, const ThreadOp *op, int buffer, bool sure, bo
     if (!n->init)
         snprintf(text, sizeof text, "uses mbarrier %.100s, which nothing initialises", name);
     else
-        snprintf(text, sizeof text, "uses mbarrier %.100s%s before its initialisation is known in the "
-                 "%s", name, sure ? "" : ", on some path,", cluster ? "cluster" : "block");
+        snprintf(text, sizeof text,
+                 "uses mbarrier %.100s%s before its initialisation is known in the %s", name,
+                 sure ? "" : ", on some path,", cluster ? "cluster" : "block");
     CheckFinding *c = sure ? check_broken(x->job, "O8", op->loc, text)
                            : check_open(x->job, "O8", op->loc, text);
-    c->hint = cluster ? "fence.mbar.init by the thread that initialises, then a barrier of the cluster, "
-                        "stand in front"
-                      : "fence.mbar.init by the thread that initialises, then a barrier of the block, "
-                        "stand in front";
+    static const char hints[2][100] = {
+        "fence.mbar.init by the thread that initialises, then a barrier of the block, in front",
+        "fence.mbar.init by the thread that initialises, then a barrier of the cluster, in front"};
+    c->hint = hints[cluster];
     if (n->init) c->other = n->init->loc;
 }
 
-// The thread's own initialisation needs no barrier; the TMA unit, which it starts, needs the fence.
+// The thread's own initialisation needs no barrier; the TMA unit, which it starts, needs the fence
+// (judged where the warp does not stand alone).
 static void judge_use(Mbarriers *x, const State *s, const ThreadOp *op, int buffer)
 {
     const Init *n = &x->init[buffer];
-    bool away = op->op == OP_MBAR_ARRIVE_CLUSTER || (op->op == OP_TMA_LOAD && op->flags & OPF_MULTICAST);
+    bool away = op->op == OP_MBAR_ARRIVE_CLUSTER ||
+                (op->op == OP_TMA_LOAD && op->flags & OPF_MULTICAST);
     if (s->mine[buffer] == 2 || (s->mine[buffer] == 1 && op->op != OP_TMA_LOAD)) {
         if (!away) return;
     }
+    // Lanes of the warp that initialises come later in its order.
+    if (n->init && !away && !(x->warps & ~n->warps)) return;
     int needed = away ? n->remote : n->visible;
     const Rounds *r = away ? &s->cluster : &s->block;
     if (needed == ROUNDS || r->low == ROUNDS) return;
@@ -151,6 +158,7 @@ static void step(Flow *f, void *state, const ThreadOp *op)
     int buffer = op->mem[mem].buffer;
     if (op->op == OP_MBAR_INIT) {
         if (!x->report) init_count(x, op, buffer);
+        x->init[buffer].warps |= x->warps;
         s->mine[buffer] = 1;
         return;
     }
@@ -166,8 +174,10 @@ static bool join(Flow *f, void *into, const void *from, FlowMerge how)
     State *old = memcpy(arena_alloc(f->arena, bytes), s, bytes);
     if (how != FLOW_BACK && (s->block.low != t->block.low || s->block.high != t->block.high))
         x->certain = false;
-    s->block = (Rounds){MIN(s->block.low, t->block.low), MAX(s->block.high, t->block.high)};
-    s->cluster = (Rounds){MIN(s->cluster.low, t->cluster.low), MAX(s->cluster.high, t->cluster.high)};
+    s->block.low = MIN(s->block.low, t->block.low);
+    s->block.high = MAX(s->block.high, t->block.high);
+    s->cluster.low = MIN(s->cluster.low, t->cluster.low);
+    s->cluster.high = MAX(s->cluster.high, t->cluster.high);
     // An initialisation on one way of a condition that is not known: perhaps this thread's.
     for (int i = 0; i < f->job->fn->buffers.n; i++) s->mine[i] = MAX(s->mine[i], t->mine[i]);
     return memcmp(old, s, bytes) != 0;
@@ -183,6 +193,7 @@ static bool walk_all(Mbarriers *x, const FlowThreads *t, int n)
     bool done = n > 0;
     for (int i = 0; i < n; i++) {
         x->lanes = t[i].lanes;
+        x->warps = t[i].warps;
         done &= flow_run(x->job, &r, x, t[i].tid / 32, t[i].fact, t[i].nfacts, start);
     }
     return done;
@@ -217,7 +228,7 @@ void check_init(const CheckJob *job)
     arena_free(a);
 }
 
-// ---- O10: bytes ----------------------------------------------------------------------------------
+// ---- O10: bytes ---------------------------------------------------------------------------------
 
 // What a block of code announces for the barrier at one address, and the loads that it issues.
 typedef struct {
@@ -283,7 +294,8 @@ static bool writes_register(const ThreadOp *op, int reg)
     u8 use[MOST] = {USE_NONE};
     flow_uses(op, use, MOST);
     for (int k = 0; k < MIN(op->nopnd, (int)MOST); k++)
-        if (use[k] >= USE_WRITE && op->opnd[k].kind == OPD_REG && op->opnd[k].reg == reg) return true;
+        if (use[k] >= USE_WRITE && op->opnd[k].kind == OPD_REG && op->opnd[k].reg == reg)
+            return true;
     return false;
 }
 
@@ -292,8 +304,8 @@ static bool is_region(const ThreadOp *op)
     return op->op == OP_FOR || op->op == OP_UNROLL || op->op == OP_IF || op->op == OP_ROLE;
 }
 
-// The loads of one announcement, up to the end of the block, to the next one at the same address, or
-// to where the address is computed anew. An unrolled region of loads belongs to the block.
+// The loads of one announcement, up to the end of the block, to the next one at the same address,
+// or to where the address is computed anew. An unrolled region of loads belongs to the block.
 static void follow(Bytes *x, const ThreadBlock *b, int from, const ThreadOp *expect, Announced *out,
                    i64 times)
 {
@@ -338,7 +350,8 @@ static void collect(Bytes *x, const ThreadBlock *b)
         if (!is_expect(op)) continue;
         r->expect = op;
         Announced n = {.expect = op, .announced = op->opnd[2].base};
-        if (op->opnd[2].kind != OPD_IMM || op->opnd[2].nterms || barrier_address(op)[0].kind != OPD_REG)
+        if (op->opnd[2].kind != OPD_IMM || op->opnd[2].nterms ||
+            barrier_address(op)[0].kind != OPD_REG)
             r->scattered = true;
         follow(x, b, i + 1, op, &n, 1);
         vec_push(x->arena, &r->here, n);
@@ -372,13 +385,15 @@ static bool judge_ring(Bytes *x, int buffer)
     const char *name = x->job->fn->buffers.at[buffer].name;
     char text[256];
     if (r->load && !r->expect && !r->scattered) {
-        snprintf(text, sizeof text, "a load lands on mbarrier %.100s, and nobody announces its bytes: "
-                 "the phase completes without them", name);
+        snprintf(text, sizeof text,
+                 "a load lands on mbarrier %.100s, and nobody announces its bytes: the "
+                 " phase completes without them", name);
         tell_bytes(x, r->load, NULL, text, "mbar.arrive.expect with the bytes of the load");
         return true;
     }
     if (r->expect && r->wait && !r->arrivals) {
-        snprintf(text, sizeof text, "bytes are announced for mbarrier %.100s, and nobody arrives: its "
+        snprintf(text, sizeof text,
+                 "bytes are announced for mbarrier %.100s, and nobody arrives: its "
                  "phase never completes", name);
         tell_bytes(x, r->expect, r->wait, text, "mbar.arrive.expect announces and arrives");
         return true;
@@ -393,14 +408,15 @@ static bool judge_ring(Bytes *x, int buffer)
     for (int i = 0; i < r->here.n && sum; i++) {
         const Announced *n = &r->here.at[i];
         if (n->announced == n->bytes) continue;
-        snprintf(text, sizeof text, "%lld bytes are announced for a phase of %.100s, and the loads beside "
+        snprintf(text, sizeof text,
+                 "%lld bytes are announced for a phase of %.100s, and the loads beside "
                  "it bring %lld", (long long)n->announced, name, (long long)n->bytes);
         tell_bytes(x, n->expect, n->load, text, "announce the bytes of all loads of the phase");
     }
     return true;
 }
 
-// ---- O10: lanes ----------------------------------------------------------------------------------
+// ---- O10: lanes ---------------------------------------------------------------------------------
 
 static bool expr_varies(const ThreadFn *fn, const Expr *e, const bool *varying)
 {
@@ -442,7 +458,8 @@ static void step_arrival(Flow *f, void *state, const ThreadOp *op)
     for (int i = 0; i < op->mem[0].ncoord; i++)
         if (expr_varies(f->job->fn, op->mem[0].coord[i], x->varying)) return;
     char text[256];
-    snprintf(text, sizeof text, "more lanes of a warp arrive at mbarrier %.100s at once than its phase "
+    snprintf(text, sizeof text,
+             "more lanes of a warp arrive at mbarrier %.100s at once than its phase "
              "counts arrivals (%d)", f->job->fn->buffers.at[buffer].name, n->count);
     CheckFinding *c = check_broken(f->job, "O10", op->loc, text);
     c->hint = "let one lane arrive, or count the lanes";
@@ -474,7 +491,7 @@ void check_bytes(const CheckJob *job)
         if (job->fn->buffers.at[i].kind == BUF_MBAR) judged += judge_ring(&x, i);
     if (judged && !x.found && !m.found)
         check_proved(job, "bytes",
-                     arena_printf(a, "what is announced for %d ring%s of mbarriers is what the loads "
-                                  "beside it bring", judged, judged == 1 ? "" : "s"));
+                     arena_printf(a, "what is announced for %d ring%s of mbarriers is what the "
+                                  "loads beside it bring", judged, judged == 1 ? "" : "s"));
     arena_free(a);
 }

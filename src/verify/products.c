@@ -7,8 +7,8 @@
 // has in flight. The assembler repairs what it sees broken, silently and at the price of speed.
 //
 // A register's state is kept twice: as it is on some path (`any`), and as it is whatever the
-// conditions are (`sure`). Broken is what is sure; what only some paths show is a question, as their
-// conditions may exclude each other.
+// conditions are (`sure`). Broken is what is sure; what only some paths show is a question, as
+// their conditions may exclude each other.
 #include "flow.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ static bool is_product(const ThreadOp *op)
 // Registers of A as operands of wgmma.rs.
 static bool is_register_a(const ThreadOp *op, int k) { return op->op == OP_WGMMA_RS && k == 1; }
 
-// ---- findings ------------------------------------------------------------------------------------
+// ---- findings -----------------------------------------------------------------------------------
 
 static void note(Products *p, const ThreadOp *op, int product, bool sure, const char *text,
                  const char *hint)
@@ -78,9 +78,10 @@ static void note(Products *p, const ThreadOp *op, int product, bool sure, const 
 // Registers in flight: what is missing depends on whether the product was committed at all.
 static void note_flight(Products *p, const ThreadOp *op, const Unit *u, Age age, const char *text)
 {
-    const char *hint = age.any == AGE_ISSUED
-                           ? "wgmma.commit and a wgmma.wait that covers the product must stand between"
-                           : "a wgmma.wait that covers the product must stand between";
+    static const char hints[2][80] = {
+        "a wgmma.wait that covers the product must stand between",
+        "wgmma.commit and a wgmma.wait that covers the product must stand between"};
+    const char *hint = hints[age.any == AGE_ISSUED];
     note(p, op, u->product, age.sure, text, hint);
 }
 
@@ -96,7 +97,7 @@ static const char a_changed[] =
     "a product whose registers of A were written behind the last wgmma.fence";
 static const char not_waited[] = "the warpgroup ends with products that it has not waited for";
 
-// ---- the walk ------------------------------------------------------------------------------------
+// ---- the walk -----------------------------------------------------------------------------------
 
 static bool touches(const Products *p, const Operand *o)
 {
@@ -107,7 +108,8 @@ static bool wants(const Flow *f, const ThreadOp *op)
 {
     const Products *p = f->ctx;
     if (op->op == OP_FOR) return touches(p, &op->opnd[0]);
-    if (op->op == OP_WGMMA_FENCE || op->op == OP_WGMMA_COMMIT || op->op == OP_WGMMA_WAIT) return true;
+    if (op->op == OP_WGMMA_FENCE || op->op == OP_WGMMA_COMMIT || op->op == OP_WGMMA_WAIT)
+        return true;
     for (int i = 0; i < op->nopnd; i++)
         if (touches(p, &op->opnd[i])) return true;
     return false;
@@ -271,7 +273,7 @@ static void end(Flow *f, void *state, const ThreadOp *exit)
 
 static const FlowRules rules = {.wants = wants, .step = step, .join = join, .end = end};
 
-// ---- one kernel ----------------------------------------------------------------------------------
+// ---- one kernel ---------------------------------------------------------------------------------
 
 static void find_registers(Products *p, const ThreadBlock *b)
 {

@@ -89,7 +89,8 @@ void check_registers(const CheckJob *job)
     Buf text = {0};
     buf_printf(&text, "%s registers a thread: %d of %d", shares.s ? shares.s : "", sum, have);
     if (ops && !fn->maxnreg) {
-        check_open(job, "O12", (Loc){0}, "the kernel gives no maxnreg, so the count at entry is not known");
+        check_open(job, "O12", (Loc){0},
+                   "the kernel gives no maxnreg, so the count at entry is not known");
     } else if (ops && ends && sum > have && last) {
         Buf all = {0};
         buf_printf(&all, "the increase never returns: %s", text.s);

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-// Ages as those of products: 0 none, 1 not committed, 2 in the newest group. bulk.wait N leaves ages
-// up to N + 1; larger N than AGE_MOST never appear.
+// Ages as those of products: 0 none, 1 not committed, 2 in the newest group. bulk.wait N leaves
+// ages up to N + 1; larger N than AGE_MOST never appear.
 enum { AGE_ISSUED = 1, AGE_COMMITTED = 2, AGE_MOST = 250 };
 
 // The youngest store that the thread has not waited for: the older ones are over before it.
@@ -99,8 +99,8 @@ static int count_stores(const ThreadBlock *b)
 
 void check_stores(const CheckJob *job)
 {
-    static const char hint[] = "bulk.commit and bulk.wait.read 0 by the thread that stores, where it "
-                               "does not store any more";
+    static const char hint[] = "bulk.commit and bulk.wait.read 0 by the thread that stores, where "
+                               "it does not store any more";
     Arena *a = arena_new(0);
     Stores x = {.arena = a, .stores = count_stores(&job->fn->body)};
     int n = 0;
@@ -122,6 +122,7 @@ void check_stores(const CheckJob *job)
     if (x.stores && (!n || !done))
         check_open(job, "O7", (Loc){0}, "the kernel is too large for the check of bulk stores");
     else if (x.stores && !x.found.n)
-        check_proved(job, "stores", "every thread waits until its bulk stores have read their source");
+        check_proved(job, "stores",
+                     "every thread waits until its bulk stores have read their source");
     arena_free(a);
 }

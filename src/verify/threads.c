@@ -1,9 +1,9 @@
 // threads.c - which threads of a kernel take the same way. See flow.h.
 //
-// A register that one operation writes, from the thread's number, constants and other such registers,
-// has one value in each thread, however often that operation is carried out. These values are
-// computed for every thread; the predicates among them are what tells threads apart (the first
-// thread of a block, the elected lane of a warp, the second warpgroup).
+// A register that one operation writes, from the thread's number, constants and other such
+// registers, has one value in each thread, however often that operation is carried out. These
+// values are computed for every thread; the predicates among them are what tells threads apart (the
+// first thread of a block, the elected lane of a warp, the second warpgroup).
 #include "flow.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static bool is_region(const ThreadOp *op)
     return op->op == OP_FOR || op->op == OP_UNROLL || op->op == OP_IF || op->op == OP_ROLE;
 }
 
-// ---- registers with one value --------------------------------------------------------------------
+// ---- registers with one value -------------------------------------------------------------------
 
 static void find_writes(Eval *e, const ThreadBlock *b)
 {
@@ -48,7 +48,7 @@ static void find_writes(Eval *e, const ThreadBlock *b)
     }
 }
 
-// ---- their values --------------------------------------------------------------------------------
+// ---- their values -------------------------------------------------------------------------------
 
 static bool register_value(Eval *e, int reg, int depth, u32 *out);
 
@@ -119,7 +119,7 @@ static bool register_value(Eval *e, int reg, int depth, u32 *out)
     return e->known[reg] == 1;
 }
 
-// ---- classes -------------------------------------------------------------------------------------
+// ---- classes ------------------------------------------------------------------------------------
 
 // What steers: conditions, guards, and numbers of barriers.
 static void find_steering(const ThreadBlock *b, bool *steers)
@@ -193,7 +193,7 @@ FlowThreads *flow_threads(Arena *a, const ThreadFn *fn, int *n)
     return all;
 }
 
-// ---- what differs between threads ----------------------------------------------------------------
+// ---- what differs between threads ---------------------------------------------------------------
 
 static bool operand_varies(const Operand *o, const bool *varying)
 {

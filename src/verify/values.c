@@ -38,7 +38,8 @@ static void read_operand(Flow *f, const State *s, const ThreadOp *op, const Oper
         if (x->found.at[i] == op) return;
     vec_push(x->arena, &x->found, op);
     char text[200];
-    if (r->count == 1) snprintf(text, sizeof text, "reads %%%.100s, which nothing has written", r->name);
+    if (r->count == 1)
+        snprintf(text, sizeof text, "reads %%%.100s, which nothing has written", r->name);
     else
         snprintf(text, sizeof text, "reads %%%.100s[%lld], which nothing has written", r->name,
                  (long long)at + k);
