@@ -55,7 +55,7 @@ class CorrectLibrary(Library):
 
 def slots(o, case):
     """Of the kernel's rings: so many segments further on is a slot's next generation."""
-    return o.stages or (2 if case["matrix"] == "f32" else 4)
+    return o.stages or (2 if case["matrix"] == "f32" else 4 if case["vk"] or case["reverse"] else 3)
 
 
 def segments(tokens, heads):
