@@ -97,6 +97,16 @@ $(B)/tests/fake/libcuda.so.1: tests/unit/fake_cuda.c tests/unit/fake_cuda.h Make
 
 test-programs: all $(TESTS) $(B)/tests/fake/libcuda.so.1
 
+# The verifier is asked about every shipped kernel with one operation broken, on two processors.
+MUTANT_SOURCES := $(wildcard tests/mutants/*.c)
+mutants: $(B)/tests/mutants
+	$(B)/tests/mutants $(if $(WRITE),--write)
+
+$(B)/tests/mutants: $(MUTANT_SOURCES) tests/mutants/mutants.h $(B)/libbaton.a Makefile
+	@mkdir -p $(@D)
+	@echo "  cc    tests/mutants"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(MUTANT_SOURCES) $(B)/libbaton.a $(LDLIBS)
+
 # The compiler once more, with a call in each basic block, for the test that counts them.
 COUNTED := $(filter-out src/cli/% src/emu/% rt/%,$(SOURCES))
 $(B)/tests/growth_test: $(COUNTED:%.c=$(B)/count/%.o)

@@ -87,6 +87,25 @@ static EmuEpoch own_now(const EmuWarp *w, const EmuEpoch *known, u32 mask)
     return now;
 }
 
+// The fences that the lanes in `mask` have made: their own, which no other lane knows of before the
+// warp synchronises. Lanes that fenced at different times count as one at the latest.
+static EmuEpoch own_fences(const EmuWarp *w, u32 mask)
+{
+    EmuEpoch e = {.all = mask ? UINT32_MAX : 0};
+    for (int i = 0; i < EMU_LANES; i++) {
+        if (!(mask >> i & 1)) continue;
+        e.all = MIN(e.all, w->fenced[i]);
+        e.part = MAX(e.part, w->fenced[i]);
+    }
+    if (mask != w->alive) {
+        e.all = 0;
+        e.mask = mask;
+    }
+    for (int i = 0; i < EMU_LANES && mask == w->alive; i++)
+        if (w->fenced[i] == e.part) e.mask |= 1u << i;
+    return e;
+}
+
 // The lanes in `mask` publish what they know into a barrier.
 void emu_release(EmuWarp *w, u32 mask, EmuClock *into)
 {
@@ -95,7 +114,9 @@ void emu_release(EmuWarp *w, u32 mask, EmuClock *into)
     if (w->part_mask & mask) emu_clock_join(c, into, w->part);
     if (!(w->part_mask & mask) || (mask & ~w->part_mask)) emu_clock_join(c, into, w->clock);
     EmuEpoch now = own_now(w, &w->clock->g[w->index], mask);
+    EmuEpoch fences = own_fences(w, mask == (u32)EMU_FULL ? w->alive : mask);
     epoch_join(&into->g[w->index], &now);
+    epoch_join(&into->a[w->index], &fences);
     if (into->x != into->g) epoch_join(&into->x[w->index], &now);
     advance(w);
 }
@@ -136,20 +157,15 @@ void emu_warp_sync(EmuWarp *w)
     }
     w->clock->g[w->index] = (EmuEpoch){.all = w->epoch};
     w->clock->x[w->index] = (EmuEpoch){.all = w->epoch};
+    EmuEpoch fences = own_fences(w, w->alive);
+    epoch_join(&w->clock->a[w->index], &fences);
     advance(w);
-}
-
-// The async view of the lanes' own accesses catches up with the generic one.
-static void fence_into(EmuWarp *w, EmuClock *clock, u32 mask)
-{
-    EmuEpoch now = own_now(w, &clock->a[w->index], mask);
-    epoch_join(&clock->a[w->index], &now);
 }
 
 // The lanes' generic accesses so far become visible to the async proxy; their loads have bound.
 void emu_fence_proxy(EmuWarp *w, u32 mask)
 {
-    fence_into(w, w->clock, mask);
-    if (w->part_mask) fence_into(w, w->part, mask);
+    for (int i = 0; i < EMU_LANES; i++)
+        if (mask >> i & 1) w->fenced[i] = w->epoch;
     advance(w);
 }

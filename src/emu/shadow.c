@@ -145,6 +145,18 @@ static Order order_wgmma(const EmuWarp *w, const EmuAccess *p, const EmuClock *k
     return ORD_OK;
 }
 
+// Does the async proxy see the access? By a fence that the agent knows of, or by one that the same
+// lanes have made since.
+static bool fenced(const EmuWarp *w, const EmuAccess *p, EmuEntry e, int lane, const EmuClock *k)
+{
+    if (emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return true;
+    if (p->warp != w->index || (lane < EMU_LANES && e.lane != lane)) return false;
+    u32 lanes = e.lane < EMU_LANES ? 1u << e.lane : p->mask;
+    for (int i = 0; i < EMU_LANES; i++)
+        if ((lanes >> i & 1) && w->fenced[i] < p->epoch) return false;
+    return true;
+}
+
 // May the agent (warp w, `lane`), accessing as `kind`, touch what entry `e` touched before?
 static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
 {
@@ -158,16 +170,16 @@ static Order order_of(const EmuWarp *w, EmuEntry e, int lane, u8 kind)
     switch (p->kind) {
     case ACC_WRITE:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
+        if (known && fenced(w, p, e, lane, k)) return ORD_OK;
         return known ? ORD_PROXY : ORD_RACE;
     case ACC_ATOMIC:
         if (kind == ACC_ATOMIC) return ORD_OK;
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
+        if (known && fenced(w, p, e, lane, k)) return ORD_OK;
         return known ? ORD_PROXY : ORD_RACE;
     case ACC_READ:
         if (!is_async(kind)) return known ? ORD_OK : ORD_RACE;
-        if (known && emu_covers(&k->a[p->warp], p->epoch, e.lane, p->mask)) return ORD_OK;
+        if (known && fenced(w, p, e, lane, k)) return ORD_OK;
         // No fence, but a pinned use, which the release followed.
         if (p->bound && (same || emu_covers(&k->g[p->warp], p->bound, e.lane, p->mask)))
             return ORD_OK;

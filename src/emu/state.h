@@ -268,6 +268,8 @@ struct EmuWarp {
     // knowledge: of all lanes, and of the lanes in part_mask beyond that
     EmuClock *clock, *part;    // of all lanes, and of those in part_mask
     u32 part_mask;
+    u32 fenced[EMU_LANES];     // epoch of each lane's last proxy fence; the clocks have it once the
+                               // warp has synchronised
     // unbound loads
     u64 live, clean;           // tokens alive; fresh since the last sweep
     EmuToken *token;

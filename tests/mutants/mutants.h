@@ -1,0 +1,144 @@
+// mutants.h - takes a kernel's thread IR, breaks one synchronising operation in one way, and asks the
+// verifier: `make mutants`.
+//
+//   operators.c   the table of ways to break an operation, and the edits
+//   flow.c        registers and accesses of operations, for edits that move some
+//   tiers.c       the table of what looks at a mutant, cheapest first
+//   harmless.c    the table of reasons why a mutant that nothing objects to is right
+//   kernels.c     the kernels and their sizes
+//   mutants.c     the run over all of them, and the tables for docs/verification.md
+#ifndef BATON_MUTANTS_H
+#define BATON_MUTANTS_H
+
+#include "../../rt/rt.h"
+#include "../../src/cli/run.h"
+#include "../../src/verify/check.h"
+#include "../../src/verify/verify.h"
+
+// ---- flow.c --------------------------------------------------------------------------------------
+// Sets of registers of a kernel, one byte for each array.
+typedef struct { u8 *reads, *writes; } Registers;
+// Adds those of the operation and, for a region, of all in it.
+void flow_registers(const ThreadOp *op, Registers *r);
+// Operands begin at `*operand` for the k-th operand with letter `c` of the signature (ops.h), and
+// its MemRef is `*mem`, -1 when it has none. False: there is none.
+bool flow_operand(const ThreadOp *op, char c, int k, int *operand, int *mem);
+
+// What an operation, or any in a region, does.
+enum {
+    DOES_READ = 1,     // of shared memory, by ordinary loads
+    DOES_WRITE = 2,    // by ordinary stores and atomics
+    DOES_ASYNC = 4,    // begins a copy or a product
+    DOES_WAIT = 8,     // mbarriers and groups
+    DOES_ARRIVE = 16,
+    DOES_BARRIER = 32, // bar.*
+    DOES_INIT = 64,
+    DOES_FENCE = 128,
+    DOES_COMMIT = 256,
+    DOES_REGISTERS = 512,
+    DOES_EXPECT = 1024,
+    DOES_ACCESS = DOES_READ | DOES_WRITE | DOES_ASYNC,
+};
+u32 flow_does(const ThreadOp *op);
+// Of products: an operand register, or the accumulator, of any product of the kernel.
+void flow_product_registers(const ThreadBlock *b, u8 *set);
+
+// The way of one warp through a kernel: a node per operation, regions with their ways in and out. Loops
+// may have no rounds, conditions may go either way, roles are those of the warp.
+typedef struct { const ThreadOp *op; int next[2]; } FlowNode; // -1: none
+typedef struct { VEC(FlowNode) nodes; int entry; } Flow;
+void flow_graph(Arena *a, const ThreadFn *fn, int warp, Flow *out);
+// Every way from behind `from` meets an operation that `ends` likes before one that `breaks` likes. A
+// way that ends with the kernel counts as `at_end`. Backwards: every way that leads to `from`.
+typedef bool FlowTest(void *ctx, const ThreadOp *op);
+bool flow_always(const Flow *f, const ThreadOp *from, bool backwards, FlowTest *ends,
+                 FlowTest *breaks, void *ctx, bool at_end);
+
+// ---- operators.c ---------------------------------------------------------------------------------
+// One kernel while it is being changed: `fn` is a copy, `op` stands in it at block->at[at].
+enum { EDIT_DEPTH = 64 };
+typedef struct {
+    Arena *arena;            // of the copy
+    ThreadModule module;     // with the copy alone
+    ThreadFn *fn;
+    ThreadOp *op;
+    ThreadBlock *block;
+    int at;
+    // regions around, outermost first: the region, and its place
+    struct { ThreadOp *op; ThreadBlock *block; int at; } around[EDIT_DEPTH];
+    int depth;
+} Edit;
+
+typedef struct {
+    const char *name;        // "count + 1"
+    u32 applies;             // to operations that do one of these; 0: `make` decides
+    bool (*make)(Edit *e, int mem); // mem: which MemRef; false: does not apply here
+    bool each_mem;           // once for each MemRef, else once
+    const char *how;
+} Operator;
+extern const Operator operator_table[];
+extern const int operator_count;
+
+// A copy of kernel `fn`, with the operation number `site` in textual order to change. False: there
+// are not so many.
+bool edit_begin(Edit *e, Arena *a, const ThreadModule *m, const ThreadFn *fn, int site);
+
+// ---- kernels.c -----------------------------------------------------------------------------------
+typedef struct {
+    const char *name;        // "gemm/persistent, clusters"
+    const char *file;        // under kernels/
+    const char *fn;          // the kernel of the file that these sizes launch
+    const char *sizes[4];    // "M", "260" in turn
+    const char *values[4];
+    int sms;
+    AstDefine define;        // as -D; name NULL: none
+} Kernel;
+extern const Kernel kernel_table[];
+extern const int kernel_count;
+
+// A kernel compiled, with inputs, and the bits that it computes when it is left as it is.
+typedef struct {
+    const Kernel *kernel;
+    Compilation comp;
+    Arena *arena;
+    RunOptions options;
+    Run run;
+    const ThreadFn *fn;
+    PlanValue *values;       // of the arguments, on the emulated card
+    Buf text;
+    bool right;              // run.array[].first holds the right bits
+    int check_open;          // questions that `check` leaves open as it is
+} Bench;
+// Compiles and prepares. NULL, or why not.
+const char *bench_open(Bench *b, const Kernel *k, const char *root);
+void bench_close(Bench *b);
+
+// ---- tiers.c -------------------------------------------------------------------------------------
+// One mutant in front of the tiers.
+typedef struct {
+    Bench *bench;
+    Edit *edit;
+    Arena *arena;            // of this mutant
+    Buf why;                 // what the tier said
+    bool proved;             // `check` left nothing open
+    bool explored;           // `explore` called it clean
+} Trial;
+typedef struct {
+    const char *name;
+    bool (*catches)(Trial *t);
+} Tier;
+extern const Tier tier_table[];
+extern const int tier_count;
+// The kernel as it is: keeps its bits, and what `check` leaves open. NULL, or what a tier reports.
+const char *bench_settle(Bench *b);
+// No tier catches it.
+bool trial_clean(Trial *t);
+// The bits under many more schedules: true when none shows anything.
+bool trial_many_schedules(Trial *t);
+
+// ---- harmless.c ----------------------------------------------------------------------------------
+// Why the mutant is as right as the kernel, whose operation number `site` was changed by `o`; NULL: no
+// reason that this program knows.
+const char *harmless_reason(Trial *t, const Operator *o, int site);
+
+#endif

@@ -1,0 +1,174 @@
+// tiers.c - what looks at a mutant, cheapest first. Each tier is called as its command would be: the
+// checker of the thread IR, `baton check`, `baton explore` and `baton run --device=emu`.
+#include "mutants.h"
+
+#include <string.h>
+
+enum {
+    STEPS = 2000000,         // warp operations of one block: some hundred times what they need
+    CASES = 12,              // of explore
+    STATES = 200000,
+    SEEDS = 4,               // of the tier; those behind a reason:
+    MANY_RANDOM = 8, MANY_ADVERSARIAL = 16,
+};
+
+// ---- static --------------------------------------------------------------------------------------
+static bool law(Trial *t)
+{
+    Diag *d = diag_new(t->arena);
+    if (thread_check(&t->edit->module, d)) return false;
+    diag_print(d, &t->why);
+    return true;
+}
+
+// Parts of `baton check`, those of the command line.
+static const CheckPart parts[] = {
+    {NULL, NULL, false},
+};
+
+static void check(Bench *b, const ThreadModule *m, CheckReport *report)
+{
+    check_module(m, b->comp.plan, b->comp.diag, parts, COUNT(parts) - 1, false, report);
+}
+
+static bool prove(Trial *t)
+{
+    CheckReport report = {.arena = t->arena};
+    check(t->bench, &t->edit->module, &report);
+    if (report.broken.n)
+        buf_printf(&t->why, "%s: %s", report.broken.at[0].rule, report.broken.at[0].text);
+    else if (report.open.n > t->bench->check_open)
+        buf_printf(&t->why, "not proved: %s: %s", report.open.at[0].rule, report.open.at[0].text);
+    t->proved = COUNT(parts) > 1 && !report.broken.n && !report.open.n;
+    return t->why.n > 0;
+}
+
+static bool explored(Trial *t)
+{
+    ExploreOptions o = {.cases = CASES, .states = STATES};
+    Buf out = {0};
+    ExploreVerdict v = explore_module(&t->edit->module, t->bench->comp.plan, t->bench->comp.diag, &o,
+                                      &out);
+    if (v == EXPLORE_VIOLATION) buf_write(&t->why, out.s, out.n);
+    t->explored = v == EXPLORE_CLEAN;
+    buf_free(&out);
+    return v == EXPLORE_VIOLATION;
+}
+
+// ---- the emulator --------------------------------------------------------------------------------
+static bool hazards(RtDevice *d, Bench *b, Buf *why)
+{
+    int n;
+    EmuReport *const *reports = rt_emulator_reports(d, &n);
+    for (int i = 0; i < n; i++) {
+        if (!reports[i]->hazards.n) continue;
+        emu_report_print(reports[i], b->comp.diag, why);
+        return true;
+    }
+    return false;
+}
+
+// The outputs against the right bits, or kept as such.
+static bool differs(Bench *b, RtError *e, Buf *why)
+{
+    Run *r = &b->run;
+    for (int i = 0; i < r->narrays; i++) {
+        RunArray *a = &r->array[i];
+        size_t n = a->bytes + 2 * (size_t)RUN_GUARD;
+        if (!a->result) continue;
+        if (r->device->ops->copy_out(r->device, a->result, a->device, n, e)) return false;
+        if (!b->right) memcpy(a->first, a->result, n);
+        else if (memcmp(a->first, a->result, n))
+            return buf_printf(why, "%s has other values", a->param->name), true;
+    }
+    return false;
+}
+
+// One run of a module whose kernel `fn` stands in the place of the one with its name.
+static bool emulate(Bench *b, Arena *scratch, ThreadFn *fn, EmuSchedule schedule, u64 seed, Buf *why)
+{
+    Run *r = &b->run;
+    RtEmulatorOptions o = {.schedule = schedule, .seed = seed, .hazards = true, .step_limit = STEPS,
+                           .sms = b->kernel->sms};
+    ThreadModule m = *b->comp.thread;
+    m.fns.at = ARENA_ARRAY(scratch, ThreadFn *, m.fns.n);
+    for (int i = 0; i < m.fns.n; i++)
+        m.fns.at[i] = strcmp(b->comp.thread->fns.at[i]->name, fn->name) ? b->comp.thread->fns.at[i] : fn;
+    RtCode code = {.name = b->comp.path, .thread = &m};
+    RtModule *module = NULL;
+    RtLaunch *launch = NULL;
+    RtError e = {0};
+    bool caught = false;
+    rt_emulator_set(r->device, &o);
+    for (int i = 0; i < r->narrays && !e.status; i++)
+        if (r->array[i].device)
+            r->device->ops->copy_in(r->device, r->array[i].device, r->array[i].block,
+                                    r->array[i].bytes + 2 * (size_t)RUN_GUARD, &e);
+    if (!e.status && !rt_load(r->device, &code, &module, NULL, &e) &&
+        !rt_prepare(scratch, module, b->comp.plan, b->values, &launch, NULL, &e) &&
+        !rt_launch(launch, NULL, &e))
+        caught = hazards(r->device, b, why) || differs(b, &e, why);
+    if (e.status) buf_printf(why, "refused: %s", e.text);
+    rt_release(launch);
+    rt_unload(module);
+    return caught || e.status;
+}
+
+static bool calm(Trial *t)
+{
+    return emulate(t->bench, t->arena, t->edit->fn, SCHED_ROUND_ROBIN, 0, &t->why);
+}
+
+static bool schedules(Trial *t, EmuSchedule kind, int from, int to)
+{
+    for (int seed = from; seed < to; seed++)
+        if (emulate(t->bench, t->arena, t->edit->fn, kind, (u64)seed, &t->why)) return true;
+    return false;
+}
+
+static bool seeds(Trial *t)
+{
+    return schedules(t, SCHED_ADVERSARIAL, 0, SEEDS) || schedules(t, SCHED_RANDOM, 0, SEEDS);
+}
+
+bool trial_many_schedules(Trial *t)
+{
+    return !schedules(t, SCHED_ADVERSARIAL, SEEDS, MANY_ADVERSARIAL) &&
+           !schedules(t, SCHED_RANDOM, SEEDS, MANY_RANDOM);
+}
+
+const Tier tier_table[] = {
+    {"law", law},
+    {"check", prove},
+    {"emulator", calm},
+    {"explore", explored},
+    {"seeds", seeds},
+};
+const int tier_count = COUNT(tier_table);
+
+bool trial_clean(Trial *t)
+{
+    for (int i = 0; i < tier_count; i++)
+        if (tier_table[i].catches(t)) return false;
+    return true;
+}
+
+const char *bench_settle(Bench *b)
+{
+    Arena *a = arena_new(0);
+    Edit e;
+    edit_begin(&e, a, b->comp.thread, b->fn, 0);
+    Trial t = {.bench = b, .edit = &e, .arena = a};
+    CheckReport report = {.arena = a};
+    check(b, &e.module, &report);
+    b->check_open = report.open.n;
+    const char *who = NULL;
+    for (int i = 0; i < tier_count && !who; i++) {
+        if (tier_table[i].catches(&t)) who = tier_table[i].name;
+        if (tier_table[i].catches == calm) b->right = true;
+    }
+    const char *text = who ? arena_printf(b->arena, "as it is, %s says: %s", who, t.why.s) : NULL;
+    buf_free(&t.why);
+    arena_free(a);
+    return text;
+}
