@@ -4,6 +4,7 @@
 #   make run        build, then compile, run and check the attention kernel
 #   make test       all tests; the parts under AddressSanitizer and UBSan are among them
 #   make asan       the whole test suite under both sanitizers
+#   make mutants    the verifier on the kernels with one operation broken (WRITE=1: its tables)
 #   make fuzz       the parser under libFuzzer for FUZZ_SECONDS (needs clang)
 #   make size       lines of code, and the caps on files and functions
 #   make install    PREFIX=/usr/local
@@ -53,7 +54,7 @@ ifeq ($(shell command -v $(firstword $(CC)) 2>/dev/null),)
 $(error no C compiler `$(CC)`. One command installs what baton needs: sudo sh tools/install.sh)
 endif
 
-.PHONY: all run test test-programs asan fuzz size install clean
+.PHONY: all run test test-programs mutants asan fuzz size install clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -95,7 +96,7 @@ $(B)/tests/fake/libcuda.so.1: tests/unit/fake_cuda.c tests/unit/fake_cuda.h Make
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $< -lpthread
 
-test-programs: all $(TESTS) $(B)/tests/fake/libcuda.so.1
+test-programs: all $(TESTS) $(B)/tests/mutants $(B)/tests/fake/libcuda.so.1
 
 # The verifier is asked about every shipped kernel with one operation broken, on two processors.
 MUTANT_SOURCES := $(wildcard tests/mutants/*.c)

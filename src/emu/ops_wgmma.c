@@ -293,15 +293,15 @@ static bool shape_legal(EmuWarp *w, const EmuOp *op)
     return !why;
 }
 
-// wgmma.fence orders register writes before the async reads and writes of the tensor core. A chain
-// on accumulators in flight needs none. The assembler repairs a missing one silently, at the price
+// wgmma.fence orders accesses to registers before the async reads and writes of the tensor core. A
+// chain on accumulators needs none. The assembler repairs a missing one silently, at the price
 // of serialised products, so nobody finds out on the GPU.
 static void check_fence(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, const char *what)
 {
     for (u32 u = o->unit; u < o->unit + o->count; u++) {
         if (w->unit[u].fences != w->fences || w->flags[u]) continue;
         emu_hazard(w, op, -1, HZ_WGMMA, "O9", 0,
-                   "%s registers were written after the last wgmma.fence of the warp", what);
+                   "%s registers were accessed after the last wgmma.fence of the warp", what);
         return;
     }
 }

@@ -52,11 +52,12 @@ void emu_track(EmuWarp *w, const EmuOp *op, u32 mask)
 {
     u64 taint = 0;
     u32 missing = 0;
-    const EmuUnit *unit = w->unit;
+    EmuUnit *unit = w->unit;
     for (int i = op->ndst; i < op->nopnd; i++) {
-        const EmuUnit *u = &unit[op->o[i].unit];
+        EmuUnit *u = &unit[op->o[i].unit];
         missing |= ~u->init;
         taint |= u->taint;
+        u->fences = w->fences;
     }
     if (missing & mask)
         for (int i = op->ndst; i < op->nopnd; i++)
@@ -75,7 +76,9 @@ void emu_track(EmuWarp *w, const EmuOp *op, u32 mask)
 void emu_read_regs(EmuWarp *w, const EmuOp *op, const EmuOpnd *o, u32 mask, bool pin)
 {
     u64 taint = 0;
+    bool product = op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS;
     for (u32 i = 0, unit = o->unit; i < o->count; i++, unit += stride_of(o)) {
+        if (!product) w->unit[unit].fences = w->fences;
         u32 missing = ~w->unit[unit].init & mask;
         if (missing) report_read(w, op, o, unit, missing);
         taint |= w->unit[unit].taint;

@@ -212,7 +212,8 @@ typedef struct {
 // cleared, so that one test finds both uninitialised and early reads.
 typedef struct {
     u32 init;
-    u32 fences;                // wgmma.fence count of the warp when it was last written
+    u32 fences;                // wgmma.fence count of the warp when it was last accessed, but by
+                               // a product
     u64 taint;                 // unbound loads that the value depends on
 } EmuUnit;
 enum { UNIT_ACC = 1, UNIT_A = 2 };

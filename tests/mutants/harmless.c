@@ -115,7 +115,8 @@ static bool collective(void *ctx, const ThreadOp *op)
     (void)ctx;
     switch (op->op) {
     case OP_WGMMA_FENCE: case OP_WGMMA_SS: case OP_WGMMA_RS: case OP_WGMMA_COMMIT: case OP_WGMMA_WAIT:
-    case OP_BAR_SYNC: case OP_BAR_CLUSTER: case OP_BAR_WARP: return true;
+    case OP_BAR_SYNC: case OP_BAR_CLUSTER: case OP_BAR_WARP: case OP_SETMAXNREG_INC:
+    case OP_SETMAXNREG_DEC: return true;
     default: return false;
     }
 }

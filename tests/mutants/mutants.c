@@ -20,37 +20,6 @@
 
 enum { SECONDS = 120 };      // for one mutant; one that takes longer hangs the verifier
 
-typedef struct {
-    int kernel, site, oper, mem;
-    u8 op;
-    Loc loc;
-    const char *buffer;      // that the operation names; NULL
-} Mutant;
-
-typedef enum { OPEN, CAUGHT, HARMLESS, SURVIVED, CRASHED } Fate;
-// In memory that the workers share.
-typedef struct {
-    u8 fate, tier;
-    char why[400];           // a report, or the reason
-} Result;
-typedef struct {
-    int next;                // the mutant that is taken next
-    int done;
-    int at[64];              // of each worker: its mutant, -1
-    Result result[];
-} Board;
-
-typedef struct {
-    const char *root;
-    int jobs;
-    bool verbose, write, check;
-    VEC(const char *) only;
-    Arena *arena;
-    Bench *bench;            // one per kernel
-    VEC(Mutant) mutants;
-    Board *board;
-} Session;
-
 static bool chosen(const Session *s, int kernel)
 {
     bool yes = !s->only.n;
@@ -263,7 +232,8 @@ int main(int argc, char **argv)
         n[fate]++;
         if (!s.verbose && fate >= SURVIVED) print_mutant(&s, i);
     }
+    bool page = s.write ? page_write(&s) : !s.check || page_check(&s);
     printf("%d mutants, %d caught, %d harmless, %d survivors\n", s.mutants.n, n[CAUGHT], n[HARMLESS],
            n[SURVIVED] + n[CRASHED]);
-    return n[SURVIVED] + n[CRASHED] + n[OPEN] != 0;
+    return n[SURVIVED] + n[CRASHED] + n[OPEN] != 0 || !page;
 }

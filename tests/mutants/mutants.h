@@ -11,8 +11,8 @@
 #define BATON_MUTANTS_H
 
 #include "../../rt/rt.h"
+#include "../../src/cli/proof.h"
 #include "../../src/cli/run.h"
-#include "../../src/verify/check.h"
 #include "../../src/verify/verify.h"
 
 // ---- flow.c --------------------------------------------------------------------------------------
@@ -140,5 +140,41 @@ bool trial_many_schedules(Trial *t);
 // Why the mutant is as right as the kernel, whose operation number `site` was changed by `o`; NULL: no
 // reason that this program knows.
 const char *harmless_reason(Trial *t, const Operator *o, int site);
+
+// ---- mutants.c, page.c ---------------------------------------------------------------------------
+typedef struct {
+    int kernel, site, oper, mem;
+    u8 op;
+    Loc loc;
+    const char *buffer;      // that the operation names; NULL
+} Mutant;
+
+typedef enum { OPEN, CAUGHT, HARMLESS, SURVIVED, CRASHED } Fate;
+// In memory that the workers share.
+typedef struct {
+    u8 fate, tier;
+    char why[400];           // a report, or the reason
+} Result;
+typedef struct {
+    int next;                // the mutant that is taken next
+    int done;
+    int at[64];              // of each worker: its mutant, -1
+    Result result[];
+} Board;
+
+typedef struct {
+    const char *root;
+    int jobs;
+    bool verbose, write, check;
+    VEC(const char *) only;
+    Arena *arena;
+    Bench *bench;            // one per kernel
+    VEC(Mutant) mutants;
+    Board *board;
+} Session;
+
+// page.c: the tables of docs/verification.md, written or compared. False: it was told what is wrong.
+bool page_write(const Session *s);
+bool page_check(const Session *s);
 
 #endif

@@ -47,15 +47,13 @@ static const struct {
     {"kernels/learn/copy.co", OP_BAR_SYNC, 16},
     // The release of the last slot: the producer loads nothing more.
     {"kernels/attention/v4.co", OP_MBAR_ARRIVE, 150},
-    // The fence in front of QK covers the registers of PV as well, and the other way round where the
-    // scores are not written in between; the assembler wants one for each product (without it:
-    // C7519, one is injected). The loop over key tiles stands there twice, with two sets of probs.
+    // The fence in front of QK covers the registers of PV as well; the assembler wants one for each
+    // product (without it: C7519, one is injected). The loop over key tiles stands there twice, with
+    // two sets of probs.
     {"kernels/attention/v4.co", OP_WGMMA_FENCE, 106},
     {"kernels/attention/v4.co", OP_WGMMA_FENCE, 106},
-    {"kernels/attention/v4.co", OP_WGMMA_FENCE, 104},
     {"kernels/attention/v3.co", OP_WGMMA_FENCE, 133},
     {"kernels/attention/v3.co", OP_WGMMA_FENCE, 133},
-    {"kernels/attention/v3.co", OP_WGMMA_FENCE, 131},
     {"kernels/attention/v3.co", OP_WGMMA_FENCE, 178},
     // The second of two products into one accumulator, in each of three cases.
     {"kernels/gemm/persistent.co", OP_WGMMA_FENCE, 99},
