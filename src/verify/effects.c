@@ -126,7 +126,7 @@ static int record(Exec *x, const ThreadOp *op, int mem, AccessKind kind, u32 lan
     for (int i = a->access.n - 1; i >= x->seg_first; i--) {
         Access *r = &a->access.at[i];
         if (r->op != op || r->kind != kind || r->mem != mem || r->group != group ||
-            r->until != NEVER || r->slot != slot)
+            r->until != NEVER || r->fenced || r->slot != slot)
             continue;
         r->lanes |= lanes;
         r->who |= lanes;
@@ -145,7 +145,7 @@ static void check_self(Exec *x, int access)
     Agent *a = me(x);
     for (int i = 0; i < a->access.n; i++) {
         const Access *y = &a->access.at[i], *now = &a->access.at[access];
-        if (i == access || y->until != NEVER || y->set < 0 || y->op == now->op) continue;
+        if (i == access || y->until != NEVER || y->fenced || y->set < 0 || y->op == now->op) continue;
         if (y->kind == ACCESS_INIT || now->set < 0) continue;
         const char *rule = model_conflict(now, y, false);
         if (rule && bytes_meet(x->m->bytes, y->set, now->set))
@@ -326,15 +326,20 @@ static void copies_done(Exec *x, i32 done)
     x->seg_first = a->access.n;
 }
 
+// A fence is its lane's own: whoever is let go by another lane does not know of it before the lanes
+// have met. Within the warp it counts at once.
 static void fence(Exec *x, u32 mask, bool data)
 {
     Agent *a = me(x);
     for (int i = 0; i < a->access.n; i++) {
         Access *r = &a->access.at[i];
-        if (r->until != NEVER || (r->kind > ACCESS_ATOMIC && r->kind != ACCESS_INIT)) continue;
+        if (r->until != NEVER || r->fenced) continue;
+        if (r->kind > ACCESS_ATOMIC && r->kind != ACCESS_INIT) continue;
         if (!data && r->kind != ACCESS_INIT) continue;
         r->lanes &= ~mask;
-        if (!r->lanes) r->until = position(x);
+        if (r->lanes) continue;
+        r->fenced = true;
+        vec_push(x->m->arena, &x->fenced, i);
     }
 }
 
@@ -352,6 +357,13 @@ static void hold(Exec *x, u32 mask)
         Access *r = &a->access.at[i];
         if (r->held == NEVER && (r->kind == ACCESS_WGMMA || !(r->who & ~mask))) r->held = position(x);
     }
+    int kept = 0;
+    for (int i = 0; i < x->fenced.n; i++) {
+        Access *r = &a->access.at[x->fenced.at[i]];
+        if (r->who & ~mask) x->fenced.at[kept++] = x->fenced.at[i];
+        else if (r->until == NEVER) r->until = position(x);
+    }
+    x->fenced.n = kept;
 }
 
 static void event(Exec *x, Event e, u32 mask)

@@ -33,6 +33,7 @@ typedef struct {
     u64 group_tokens;    // registers that products still read
     int seg_first;       // first access of the segment under way
     int unheld;          // all accesses in front of it are held
+    VEC(int) fenced;     // accesses whose fences are not published yet
     i32 products, stores, copies; // commit groups so far
     u32 meeting;         // how often the lanes have met, over all warps
     LaneUse *lane_use;   // per 4 bytes of the block's shared memory

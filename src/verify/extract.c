@@ -873,7 +873,7 @@ bool model_extract(Model *m)
             x.warp = w;
             x.dead = 0;
             x.tokens = x.group_tokens = 0;
-            x.seg_first = x.unheld = x.products = x.stores = x.copies = x.chance = x.loops = 0;
+            x.seg_first = x.unheld = x.fenced.n = x.products = x.stores = x.copies = x.chance = x.loops = 0;
             x.registers = fn->maxnreg;
             vec_push(m->arena, &m->agents, ((Agent){.cta = c, .warp = w}));
             exec_block(&x, &fn->body, ALL_LANES, 0);

@@ -57,6 +57,7 @@ typedef struct {
     // have met at bar.warp before. NEVER: not yet.
     i32 held;
     u32 lanes;           // that have not fenced
+    bool fenced;         // all have; closed once the warp has published it
     u32 who;             // lanes that made it
     i32 unbound;         // reads whose values have no pinned use yet
     i32 set;             // bytes: number in Model.bytes

@@ -121,10 +121,24 @@ static bool collective(void *ctx, const ThreadOp *op)
     }
 }
 
+// The guard of the arrival that the bar.warp stands in front of; -1: none.
+static int elected(const Edit *e)
+{
+    for (int i = e->at + 1; i < e->block->n; i++) {
+        const ThreadOp *op = e->block->at[i];
+        if (flow_does(op) & DOES_ARRIVE) return op->guard.kind == OPD_REG ? op->guard.reg : -1;
+        if (thread_op[op->op].effect != EFF_PURE) return -1;
+    }
+    return -1;
+}
+
+// An arrival of the lane that arrives behind is nothing that other lanes have done.
 static bool lane_by_lane(void *ctx, const ThreadOp *op)
 {
     Question *q = ctx;
     if (op->op == OP_FENCE_PROXY) return !is_idle(q, q->fn, op);
+    if (op->op == OP_MBAR_ARRIVE && op->guard.kind == OPD_REG && op->guard.reg == elected(q->before))
+        return false;
     return is_global(op) || flow_does(op);
 }
 

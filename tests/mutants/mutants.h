@@ -107,7 +107,7 @@ typedef struct {
     PlanValue *values;       // of the arguments, on the emulated card
     Buf text;
     bool right;              // run.array[].first holds the right bits
-    int check_open;          // questions that `check` leaves open as it is
+    int check_broken, check_open; // what `check` says of the kernel as it is
 } Bench;
 // Compiles and prepares. NULL, or why not.
 const char *bench_open(Bench *b, const Kernel *k, const char *root);

@@ -9,7 +9,7 @@ enum {
     CASES = 12,              // of explore
     STATES = 200000,
     SEEDS = 4,               // of the tier; those behind a reason:
-    MANY_RANDOM = 8, MANY_ADVERSARIAL = 16,
+    MANY_RANDOM = 6, MANY_ADVERSARIAL = 12,
 };
 
 // ---- static --------------------------------------------------------------------------------------
@@ -21,18 +21,18 @@ static bool law(Trial *t)
     return true;
 }
 
-// All parts of `baton check`. A question that the kernel as it is does not leave open counts as
-// caught, and is told apart.
+// All parts of `baton check`. More than it says of the kernel as it is counts as caught, a question
+// that stays open too.
 static bool prove(Trial *t)
 {
     Proof p;
     cli_prove(t->arena, &t->edit->module, t->bench->comp.plan, t->bench->comp.diag, false, false, &p);
-    if (p.broken)
+    if (p.broken > t->bench->check_broken)
         buf_printf(&t->why, "%s: %s", p.report.broken.at[0].rule, p.report.broken.at[0].text);
     else if (p.open > t->bench->check_open)
         buf_printf(&t->why, "not proved: %s: %s", p.report.open.at[0].rule, p.report.open.at[0].text);
     for (int i = 0; i < p.report.proved.n && !p.broken && !p.open; i++)
-        t->proved |= strcmp(p.report.proved.at[i].part, "order") == 0;
+        t->proved |= strcmp(p.report.proved.at[i].part, "handoff") == 0;
     return t->why.n > 0;
 }
 
@@ -155,6 +155,7 @@ const char *bench_settle(Bench *b)
     Proof p;
     cli_prove(a, &e.module, b->comp.plan, b->comp.diag, false, false, &p);
     b->check_open = p.open;
+    b->check_broken = p.broken;
     const char *who = NULL;
     for (int i = 0; i < tier_count && !who; i++) {
         if (tier_table[i].catches(&t)) who = tier_table[i].name;
