@@ -103,12 +103,10 @@ MUTANT_SOURCES := $(wildcard tests/mutants/*.c)
 mutants: $(B)/tests/mutants
 	$(B)/tests/mutants $(if $(WRITE),--write)
 
-# It asks as the command does, so it has the objects of `baton check`.
-MUTANT_OBJECTS := $(B)/src/cli/check.o $(SETS:%.c=$(B)/%.o)
-$(B)/tests/mutants: $(MUTANT_SOURCES) tests/mutants/mutants.h $(MUTANT_OBJECTS) $(B)/libbaton.a Makefile
+$(B)/tests/mutants: $(MUTANT_SOURCES) tests/mutants/mutants.h $(B)/libbaton.a Makefile
 	@mkdir -p $(@D)
 	@echo "  cc    tests/mutants"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(MUTANT_SOURCES) $(MUTANT_OBJECTS) $(B)/libbaton.a $(ISL) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(MUTANT_SOURCES) $(B)/libbaton.a $(LDLIBS)
 
 # The compiler once more, with a call in each basic block, for the test that counts them.
 COUNTED := $(filter-out src/cli/% src/emu/% rt/%,$(SOURCES))

@@ -121,12 +121,31 @@ static bool collective(void *ctx, const ThreadOp *op)
     }
 }
 
+// How many operations write the register.
+static int writers(const ThreadBlock *b, int reg)
+{
+    int n = 0;
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        const char *sig = thread_op[op->op].sig;
+        bool region = *sig == '*' || op->op == OP_IF;
+        if (op->op == OP_FOR || !region)
+            for (int k = 0; k < op->nopnd && k < 2; k++)
+                n += (op->op == OP_FOR ? k == 0 : sig[0] && sig[k] && strchr("dPFR", sig[k])) &&
+                     op->opnd[k].kind == OPD_REG && op->opnd[k].reg == reg;
+        n += writers(&op->body, reg) + writers(&op->other, reg);
+    }
+    return n;
+}
+
 // The guard of the arrival that the bar.warp stands in front of; -1: none.
 static int elected(const Edit *e)
 {
     for (int i = e->at + 1; i < e->block->n; i++) {
         const ThreadOp *op = e->block->at[i];
-        if (flow_does(op) & DOES_ARRIVE) return op->guard.kind == OPD_REG ? op->guard.reg : -1;
+        if (flow_does(op) & DOES_ARRIVE)
+            return op->guard.kind == OPD_REG && writers(&e->fn->body, op->guard.reg) == 1
+                       ? op->guard.reg : -1;
         if (thread_op[op->op].effect != EFF_PURE) return -1;
     }
     return -1;
@@ -191,7 +210,7 @@ static bool barrier_follows(Question *q)
 static bool only_the_initialiser(Question *q)
 {
     const Edit *e = q->before;
-    int guard = -1, writes = 0;
+    int guard = -1;
     if (!is(q, "late barrier") || !whole_block(e->fn, e->op)) return false;
     for (int i = 0; i < e->at; i++) {
         const ThreadOp *op = e->block->at[i];
@@ -201,14 +220,7 @@ static bool only_the_initialiser(Question *q)
             guard = op->guard.reg;
         }
     }
-    u8 *written = arena_alloc(q->t->arena, (size_t)e->fn->regs.n + 1);
-    for (int i = 0; guard >= 0 && i < e->fn->body.n; i++) {
-        Registers r = {NULL, written};
-        written[guard] = 0;
-        flow_registers(e->fn->body.at[i], &r);
-        writes += written[guard];
-    }
-    if (guard < 0 || writes != 1) return false;
+    if (guard < 0 || writers(&e->fn->body, guard) != 1) return false;
     // In the mutant the barrier stands behind what it passed.
     const ThreadBlock *b = q->after->block;
     for (int i = e->at; i < b->n && b->at[i] != q->after->op; i++) {
@@ -404,9 +416,20 @@ static bool nobody_waits(Question *q)
     return is_clean(q, e);
 }
 
+// The worse mutant: the arrival in front of all products of its block, so that it lets go of no slot
+// that they read behind their waits.
+static bool order_from_elsewhere(Question *q)
+{
+    Edit *e = q->before;
+    int moves = 0;
+    if (!is(q, "early release") || !q->t->explored) return false;
+    while (edit_move_before_product(e)) moves++;
+    return moves && is_clean(q, e);
+}
+
 static bool proved(Question *q) { return q->t->proved; }
 
-// The last three ask the tiers again; those before them only look at the program.
+// Those that ask the tiers again stand behind those that only look at the program.
 static const struct {
     const char *text;
     bool (*holds)(Question *q);
@@ -431,6 +454,8 @@ static const struct {
      nobody_waits},
     {"the mbarrier only paces: with all operations on it left out no tier reports anything", only_paces},
     {"`baton check` proves the mutant for all sizes", proved},
+    {"even in front of the products no tier reports the arrival: another release parts the refill from"
+     " them", order_from_elsewhere},
 };
 
 const char *harmless_reason(Trial *t, const Operator *o, int site)

@@ -23,9 +23,13 @@ const Kernel kernel_table[] = {
      {"140", "8", "130"}, 1, {0}},
     {"gemm/fp8", "gemm/fp8.co", "gemm", {"M", "N", "K"}, {"600", "136", "208"}, 1, {0}},
     {"gemm/fp8, plain", "gemm/fp8.co", "gemm_plain", {"M", "N", "K"}, {"140", "8", "260"}, 1, {0}},
+    {"gemm/gemm_pipelined", "gemm/gemm_pipelined.co", "gemm", {"M", "N", "K"}, {"260", "136", "104"}, 1, {0}},
+    {"gemm/sequential", "gemm/sequential.co", "gemm", {"M", "N", "K"}, {"140", "136", "104"}, 1, {0}},
+    {"gdn/correct", "gdn/correct.co", "correct", {"S", "H", "P", "R"}, {"7", "1", "2", "1"}, 1, {"VALUES", "32"}},
+    {"attention/v1_pipelined", "attention/v1_pipelined.co", "attention", {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
     {"attention/v1", "attention/v1.co", "attention", {"B", "S", "H"}, {"1", "256", "1"}, 1, {0}},
     {"attention/v2", "attention/v2.co", "attention", {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
-    {"attention/v3", "attention/v3.co", "attention", {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
+    {"attention/v3", "attention/v3.co", "attention", {"B", "S", "H"}, {"1", "256", "3"}, 1, {0}},
     {"attention/v4", "attention/v4.co", "attention", {"B", "S", "H"}, {"1", "512", "1"}, 1, {0}},
 };
 const int kernel_count = COUNT(kernel_table);

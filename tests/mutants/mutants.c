@@ -2,11 +2,12 @@
 // way of operator_table, and demands that a tier of the verifier reports it, or that there is a reason
 // why it is right after all.
 //
-//     mutants [--root DIR] [--jobs N] [--only KERNEL] [--verbose] [--write | --check]
+//     mutants [--root DIR] [--jobs N] [--only KERNEL] [--tier TIER] [--verbose] [--write | --check]
 //
 // Operations at one place of one region that differ in nothing but an unrolled index count as one, and
 // so do mutants whose texts are equal. The last line is `N mutants, N caught, N harmless, N survivors`;
-// the exit status is 1 when there are survivors. --write puts the tables into docs/verification.md,
+// the exit status is 1 when there are survivors. --tier asks one tier alone, and every mutant that it
+// misses, harmless ones too, counts as a survivor. --write puts the tables into docs/verification.md,
 // --check demands that they stand there (with --only: the lines of those kernels).
 #include "mutants.h"
 
@@ -125,12 +126,13 @@ static void judge(Session *s, const Mutant *m, Result *r)
     Trial t = {.bench = b, .edit = &e, .arena = a};
     r->fate = SURVIVED;
     for (int i = 0; i < tier_count && r->fate == SURVIVED; i++) {
+        if (s->tier && strcmp(s->tier, tier_table[i].name)) continue;
         if (!tier_table[i].catches(&t)) continue;
         r->fate = CAUGHT;
         r->tier = (u8)i;
         snprintf(r->why, sizeof r->why, "%s", t.why.s);
     }
-    const char *reason = r->fate == SURVIVED ? harmless_reason(&t, o, m->site) : NULL;
+    const char *reason = r->fate == SURVIVED && !s->tier ? harmless_reason(&t, o, m->site) : NULL;
     if (reason && trial_many_schedules(&t)) r->fate = HARMLESS;
     if (r->fate != CAUGHT)
         snprintf(r->why, sizeof r->why, "%s%s", t.why.n ? "only under many schedules: " : "",
@@ -216,6 +218,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--root") && more) s.root = argv[++i];
         else if (!strcmp(argv[i], "--jobs") && more) s.jobs = MAX(1, MIN(atoi(argv[++i]), 64));
         else if (!strcmp(argv[i], "--only") && more) vec_push(s.arena, &s.only, argv[++i]);
+        else if (!strcmp(argv[i], "--tier") && more) s.tier = argv[++i];
         else if (!strcmp(argv[i], "--verbose")) s.verbose = true;
         else if (!strcmp(argv[i], "--write")) s.write = true;
         else if (!strcmp(argv[i], "--check")) s.check = true;

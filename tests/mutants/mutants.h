@@ -11,8 +11,8 @@
 #define BATON_MUTANTS_H
 
 #include "../../rt/rt.h"
-#include "../../src/cli/proof.h"
 #include "../../src/cli/run.h"
+#include "../../src/verify/quick.h"
 #include "../../src/verify/verify.h"
 
 // ---- flow.c --------------------------------------------------------------------------------------
@@ -82,6 +82,10 @@ extern const int operator_count;
 // A copy of kernel `fn`, with the operation number `site` in textual order to change. False: there
 // are not so many.
 bool edit_begin(Edit *e, Arena *a, const ThreadModule *m, const ThreadFn *fn, int site);
+
+// Moves the operation in front of the nearest product before it in its block. False: there is none,
+// or something that it needs is in the way.
+bool edit_move_before_product(Edit *e);
 
 // ---- kernels.c -----------------------------------------------------------------------------------
 typedef struct {
@@ -166,6 +170,7 @@ typedef struct {
     const char *root;
     int jobs;
     bool verbose, write, check;
+    const char *tier;        // the only one that is asked; NULL: all
     VEC(const char *) only;
     Arena *arena;
     Bench *bench;            // one per kernel

@@ -225,6 +225,17 @@ static bool move_before(Edit *e, u32 kinds, const u8 *registers)
     return true;
 }
 
+bool edit_move_before_product(Edit *e)
+{
+    bool any = false;
+    for (int i = 0; i < e->at; i++)
+        any |= e->block->at[i]->op == OP_WGMMA_SS || e->block->at[i]->op == OP_WGMMA_RS;
+    if (!any || !move_before(e, DOES_ASYNC, NULL)) return false;
+    for (int i = 0; i < e->block->n; i++)
+        if (e->block->at[i] == e->op) e->at = i;
+    return true;
+}
+
 // ---- the operators -------------------------------------------------------------------------------
 static bool removed(Edit *e, int mem)
 {
