@@ -21,10 +21,15 @@
 
 enum { SECONDS = 120 };      // for one mutant; one that takes longer hangs the verifier
 
+// --only NAME: NAME, `NAME, variant` and, where it is a folder, NAME/all.
 static bool chosen(const Session *s, int kernel)
 {
     bool yes = !s->only.n;
-    for (int i = 0; i < s->only.n; i++) yes |= strstr(kernel_table[kernel].name, s->only.at[i]) != NULL;
+    for (int i = 0; i < s->only.n; i++) {
+        size_t n = strlen(s->only.at[i]);
+        const char *name = kernel_table[kernel].name;
+        yes |= !strncmp(name, s->only.at[i], n) && (!name[n] || name[n] == ',' || name[n] == '/');
+    }
     return yes;
 }
 
