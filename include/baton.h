@@ -95,7 +95,8 @@ baton_status baton_open(const baton_open_info *info, baton_context **out);
 void baton_close(baton_context *context); // NULL is allowed
 
 // Loads a file of `baton build`: PTX with its launch plan in the head, or machine code with the plan
-// behind it (`-o FILE.cubin`), which is loaded as it is. PTX is assembled by the driver, which takes up to half a second, or finds the code in its own cache, which takes milliseconds:
+// behind it (`-o FILE.cubin`), which is loaded as it is. PTX is assembled by the driver, which takes
+// up to half a second, or finds the code in its own cache, which takes milliseconds:
 // CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE and CUDA_CACHE_DISABLE steer that. Synchronous. The caller
 // owns *out. On failure *out is NULL. The context must outlive the module.
 // Fails with BAD_FILE, NOT_ASSEMBLED, DRIVER_ERROR, BAD_ARGUMENT.
