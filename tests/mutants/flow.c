@@ -1,5 +1,5 @@
-// flow.c - registers that operations read and write, and what they do to shared memory and barriers:
-// what an edit must know that moves an operation, and a reason that one was not needed.
+// flow.c - registers that operations read and write, and what they do to shared memory and
+// barriers: what an edit must know that moves an operation, and a reason that one was not needed.
 #include "mutants.h"
 
 #include <string.h>
@@ -88,7 +88,7 @@ void flow_product_registers(const ThreadBlock *b, u8 *set)
     }
 }
 
-// ---- the way of a warp ---------------------------------------------------------------------------
+// ---- the way of a warp --------------------------------------------------------------------------
 static int add_node(Arena *a, Flow *f, const ThreadOp *op, int first, int second)
 {
     vec_push(a, &f->nodes, ((FlowNode){op, {first, second}}));
@@ -103,10 +103,11 @@ static int add_block(Arena *a, Flow *f, const ThreadBlock *b, int warp, int next
         int around;
         switch (op->op) {
         case OP_EXIT: // under a guard other lanes go on
-            next = op->guard.kind == OPD_NONE ? add_node(a, f, op, 0, -1) : add_node(a, f, op, 0, next);
+            next = add_node(a, f, op, 0, op->guard.kind == OPD_NONE ? -1 : next);
             break;
         case OP_ROLE:
-            if (warp >= op->imm && warp < op->imm + op->n) next = add_block(a, f, &op->body, warp, next);
+            if (warp >= op->imm && warp < op->imm + op->n)
+                next = add_block(a, f, &op->body, warp, next);
             break;
         case OP_IF:
             around = add_block(a, f, &op->other, warp, next);

@@ -1,7 +1,7 @@
-// harmless.c - why a mutant that nothing objects to is as right as the kernel. Each reason is a row:
-// a sentence, and the question to the program that must be answered with yes. A mutant gets here only
-// when every tier was silent and gave the right bits, under many schedules; where a reason leans on
-// one of them more than that, it says so.
+// harmless.c - why a mutant that nothing objects to is as right as the kernel. Each reason is a
+// row: a sentence, and the question to the program that must be answered with yes. A mutant gets
+// here only when every tier was silent and gave the right bits, under many schedules; where a
+// reason leans on one of them more than that, it says so.
 //
 // The questions are about the structure of the program, or about a second mutant that is worse than
 // the first one, so that they do not take the tiers' word for what they missed.
@@ -19,11 +19,12 @@ typedef struct {
     bool only_inits;
 } Question;
 
-static bool is(const Question *q, const char *operator_name) { return !strcmp(q->o->name, operator_name); }
+static bool is(const Question *q, const char *name) { return !strcmp(q->o->name, name); }
 
 static bool moved_or_removed(const Question *q)
 {
-    return is(q, "removed") || !strncmp(q->o->name, "early ", 6) || !strncmp(q->o->name, "late ", 5);
+    return is(q, "removed") || !strncmp(q->o->name, "early ", 6) ||
+           !strncmp(q->o->name, "late ", 5);
 }
 
 static bool never(void *ctx, const ThreadOp *op) { (void)ctx; (void)op; return false; }
@@ -46,7 +47,10 @@ static bool is_global(const ThreadOp *op)
     return op->op == OP_LDG || op->op == OP_STG || op->op == OP_ATOMG || op->op == OP_CASG;
 }
 
-static bool is_product(const ThreadOp *op) { return op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS; }
+static bool is_product(const ThreadOp *op)
+{
+    return op->op == OP_WGMMA_SS || op->op == OP_WGMMA_RS;
+}
 
 static bool names_barrier(const ThreadOp *op)
 {
@@ -54,7 +58,7 @@ static bool names_barrier(const ThreadOp *op)
     return flow_operand(op, 'B', 0, &at, &mem);
 }
 
-// ---- bytes ---------------------------------------------------------------------------------------
+// ---- bytes --------------------------------------------------------------------------------------
 typedef struct { i64 from, to; bool writes, async; } Bytes;
 typedef VEC(Bytes) BytesVec;
 
@@ -109,12 +113,13 @@ static bool nothing_to_fence(Question *q)
     return moved_or_removed(q) && is_idle(q, q->before->fn, q->before->op);
 }
 
-// ---- bar.warp ------------------------------------------------------------------------------------
+// ---- bar.warp -----------------------------------------------------------------------------------
 static bool collective(void *ctx, const ThreadOp *op)
 {
     (void)ctx;
     switch (op->op) {
-    case OP_WGMMA_FENCE: case OP_WGMMA_SS: case OP_WGMMA_RS: case OP_WGMMA_COMMIT: case OP_WGMMA_WAIT:
+    case OP_WGMMA_FENCE: case OP_WGMMA_SS: case OP_WGMMA_RS: case OP_WGMMA_COMMIT:
+    case OP_WGMMA_WAIT:
     case OP_BAR_SYNC: case OP_BAR_CLUSTER: case OP_BAR_WARP: case OP_SETMAXNREG_INC:
     case OP_SETMAXNREG_DEC: return true;
     default: return false;
@@ -156,7 +161,8 @@ static bool lane_by_lane(void *ctx, const ThreadOp *op)
 {
     Question *q = ctx;
     if (op->op == OP_FENCE_PROXY) return !is_idle(q, q->fn, op);
-    if (op->op == OP_MBAR_ARRIVE && op->guard.kind == OPD_REG && op->guard.reg == elected(q->before))
+    if (op->op == OP_MBAR_ARRIVE && op->guard.kind == OPD_REG &&
+        op->guard.reg == elected(q->before))
         return false;
     return is_global(op) || flow_does(op);
 }
@@ -167,7 +173,7 @@ static bool warp_is_together(Question *q)
            all_warps(q, q->before->fn, q->before->op, true, collective, lane_by_lane, true);
 }
 
-// ---- bar.sync and the initialisation -------------------------------------------------------------
+// ---- bar.sync and the initialisation ------------------------------------------------------------
 static bool whole_block(const ThreadFn *fn, const ThreadOp *op)
 {
     return op->op == OP_BAR_SYNC && op->opnd[0].kind == OPD_IMM && op->opnd[1].kind == OPD_IMM &&
@@ -215,7 +221,8 @@ static bool only_the_initialiser(Question *q)
     for (int i = 0; i < e->at; i++) {
         const ThreadOp *op = e->block->at[i];
         if (op->op == OP_MBAR_INIT) {
-            if (op->guard.kind != OPD_REG || op->guard.negate || (guard >= 0 && guard != op->guard.reg))
+            if (op->guard.kind != OPD_REG || op->guard.negate ||
+                (guard >= 0 && guard != op->guard.reg))
                 return false;
             guard = op->guard.reg;
         }
@@ -248,8 +255,8 @@ static bool is_passable(Question *q, const ThreadOp *op)
     return yes;
 }
 
-// The barrier went up past operations of the same threads that share no bytes with what these threads
-// do, where one of the two writes.
+// The barrier went up past operations of the same threads that share no bytes with what these
+// threads do, where one of the two writes.
 static bool passed_nothing_that_it_orders(Question *q)
 {
     const Edit *e = q->before;
@@ -273,7 +280,7 @@ static bool passed_nothing_that_it_orders(Question *q)
     return true;
 }
 
-// ---- numbers of barriers, registers, groups ------------------------------------------------------
+// ---- numbers of barriers, registers, groups -----------------------------------------------------
 static bool alone_under_number(const Question *q, const ThreadBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -328,7 +335,7 @@ static bool group_is_larger(Question *q)
     return true;
 }
 
-// ---- wgmma.fence ---------------------------------------------------------------------------------
+// ---- wgmma.fence --------------------------------------------------------------------------------
 static bool is_register_fence(void *ctx, const ThreadOp *op)
 {
     (void)ctx;
@@ -369,7 +376,7 @@ static bool another_fence_covers(Question *q)
            each_product_fenced(q, &q->after->fn->body);
 }
 
-// ---- mbarriers -----------------------------------------------------------------------------------
+// ---- mbarriers ----------------------------------------------------------------------------------
 static bool releases_later(Question *q) { return is(q, "late release") && q->t->explored; }
 
 // Takes every operation on a barrier out; false when a copy lands on it.
@@ -381,7 +388,8 @@ static bool without_barrier(ThreadBlock *b, int buffer)
         int at, mem;
         bool on_it = flow_operand(op, 'B', 0, &at, &mem) && op->mem[mem].buffer == buffer;
         if (on_it && op->op == OP_TMA_LOAD) return false;
-        if (!without_barrier(&op->body, buffer) || !without_barrier(&op->other, buffer)) return false;
+        if (!without_barrier(&op->body, buffer) || !without_barrier(&op->other, buffer))
+            return false;
         if (!on_it) b->at[n++] = op;
     }
     b->n = n;
@@ -416,8 +424,8 @@ static bool nobody_waits(Question *q)
     return is_clean(q, e);
 }
 
-// The worse mutant: the arrival in front of all products of its block, so that it lets go of no slot
-// that they read behind their waits.
+// The worse mutant: the arrival in front of all products of its block, so that it lets go of no
+// slot that they read behind their waits.
 static bool order_from_elsewhere(Question *q)
 {
     Edit *e = q->before;

@@ -1,5 +1,5 @@
-// kernels.c - the shipped kernels, with sizes that are small and still turn every ring at least once,
-// and what a mutant of each is compared with.
+// kernels.c - the shipped kernels, with sizes that are small and still turn every ring at least
+// once, and what a mutant of each is compared with.
 #include "mutants.h"
 
 #include <stdlib.h>
@@ -9,24 +9,31 @@ const Kernel kernel_table[] = {
     {"learn/add", "learn/add.co", "add", {"N"}, {"257"}, 1, {0}},
     {"learn/copy", "learn/copy.co", "copy_tiles", {"M", "N"}, {"65", "63"}, 1, {0}},
     {"learn/rowsum", "learn/rowsum.co", "rowsum", {"M", "N"}, {"65", "129"}, 1, {0}},
-    {"learn/multicast", "learn/multicast.co", "gemm", {"M", "N", "K"}, {"256", "128", "320"}, 0, {0}},
+    {"learn/multicast", "learn/multicast.co", "gemm",
+     {"M", "N", "K"}, {"256", "128", "320"}, 0, {0}},
     {"learn/multicast, plain", "learn/multicast.co", "gemm_plain", {"M", "N", "K"},
      {"64", "64", "330"}, 0, {0}},
     {"gemm/gemm", "gemm/gemm.co", "gemm", {"M", "N", "K"}, {"64", "128", "192"}, 1, {0}},
-    {"gemm/gemm, plain", "gemm/gemm.co", "gemm_plain", {"M", "N", "K"}, {"64", "128", "132"}, 1, {0}},
+    {"gemm/gemm, plain", "gemm/gemm.co", "gemm_plain",
+     {"M", "N", "K"}, {"64", "128", "132"}, 1, {0}},
     // Three tiles of two steps each, one after the other, by one block or the two of a cluster; the
     // ring has four slots.
-    {"gemm/persistent", "gemm/persistent.co", "gemm", {"M", "N", "K"}, {"260", "136", "104"}, 1, {0}},
+    {"gemm/persistent", "gemm/persistent.co", "gemm",
+     {"M", "N", "K"}, {"260", "136", "104"}, 1, {0}},
     {"gemm/persistent, clusters", "gemm/persistent.co", "gemm", {"M", "N", "K"},
      {"600", "136", "104"}, 1, {"CLUSTER", "2"}},
     {"gemm/persistent, plain", "gemm/persistent.co", "gemm_plain", {"M", "N", "K"},
      {"140", "8", "130"}, 1, {0}},
     {"gemm/fp8", "gemm/fp8.co", "gemm", {"M", "N", "K"}, {"600", "136", "208"}, 1, {0}},
     {"gemm/fp8, plain", "gemm/fp8.co", "gemm_plain", {"M", "N", "K"}, {"140", "8", "260"}, 1, {0}},
-    {"gemm/gemm_pipelined", "gemm/gemm_pipelined.co", "gemm", {"M", "N", "K"}, {"260", "136", "104"}, 1, {0}},
-    {"gemm/sequential", "gemm/sequential.co", "gemm", {"M", "N", "K"}, {"140", "136", "104"}, 1, {0}},
-    {"gdn/correct", "gdn/correct.co", "correct", {"S", "H", "P", "R"}, {"7", "1", "2", "1"}, 1, {"VALUES", "32"}},
-    {"attention/v1_pipelined", "attention/v1_pipelined.co", "attention", {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
+    {"gemm/gemm_pipelined", "gemm/gemm_pipelined.co", "gemm",
+     {"M", "N", "K"}, {"260", "136", "104"}, 1, {0}},
+    {"gemm/sequential", "gemm/sequential.co", "gemm",
+     {"M", "N", "K"}, {"140", "136", "104"}, 1, {0}},
+    {"gdn/correct", "gdn/correct.co", "correct",
+     {"S", "H", "P", "R"}, {"7", "1", "2", "1"}, 1, {"VALUES", "32"}},
+    {"attention/v1_pipelined", "attention/v1_pipelined.co", "attention",
+     {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
     {"attention/v1", "attention/v1.co", "attention", {"B", "S", "H"}, {"1", "256", "1"}, 1, {0}},
     {"attention/v2", "attention/v2.co", "attention", {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
     {"attention/v3", "attention/v3.co", "attention", {"B", "S", "H"}, {"1", "256", "3"}, 1, {0}},

@@ -1,14 +1,15 @@
-// mutants.c - breaks every synchronising operation of every shipped kernel, one at a time and in each
-// way of operator_table, and demands that a tier of the verifier reports it, or that there is a reason
-// why it is right after all.
+// mutants.c - breaks every synchronising operation of every shipped kernel, one at a time and in
+// each way of operator_table, and demands that a tier of the verifier reports it, or that there is
+// a reason why it is right after all.
 //
 //     mutants [--root DIR] [--jobs N] [--only KERNEL] [--tier TIER] [--verbose] [--write | --check]
 //
-// Operations at one place of one region that differ in nothing but an unrolled index count as one, and
-// so do mutants whose texts are equal. The last line is `N mutants, N caught, N harmless, N survivors`;
-// the exit status is 1 when there are survivors. --tier asks one tier alone, and every mutant that it
-// misses, harmless ones too, counts as a survivor. --write puts the tables into docs/verification.md,
-// --check demands that they stand there (with --only: the lines of those kernels).
+// Operations at one place of one region that differ in nothing but an unrolled index count as one,
+// and so do mutants whose texts are equal. The last line is `N mutants, N caught, N harmless, N
+// survivors`; the exit status is 1 when there are survivors. --tier asks one tier alone, and every
+// mutant that it misses, harmless ones too, counts as a survivor. --write puts the tables into
+// docs/verification.md, --check demands that they stand there (with --only: the lines of those
+// kernels).
 #include "mutants.h"
 
 #include <signal.h>
@@ -33,7 +34,7 @@ static bool chosen(const Session *s, int kernel)
     return yes;
 }
 
-// ---- which mutants there are ---------------------------------------------------------------------
+// ---- which mutants there are --------------------------------------------------------------------
 typedef struct { Map *places, *texts; } Seen;
 
 // False: it was there already.
@@ -119,7 +120,7 @@ static bool list_all(Session *s)
     return true;
 }
 
-// ---- one mutant ----------------------------------------------------------------------------------
+// ---- one mutant ---------------------------------------------------------------------------------
 static void judge(Session *s, const Mutant *m, Result *r)
 {
     Bench *b = &s->bench[m->kernel];
@@ -146,7 +147,7 @@ static void judge(Session *s, const Mutant *m, Result *r)
     arena_free(a);
 }
 
-// ---- what is printed -----------------------------------------------------------------------------
+// ---- what is printed ----------------------------------------------------------------------------
 static void print_mutant(const Session *s, int i)
 {
     static const char *const fates[] = {"open", "caught", "harmless", "survivor", "crash"};
@@ -159,7 +160,7 @@ static void print_mutant(const Session *s, int i)
            r->fate == CAUGHT ? ": " : "", line, r->why);
 }
 
-// ---- workers -------------------------------------------------------------------------------------
+// ---- workers ------------------------------------------------------------------------------------
 static void work(Session *s, int worker)
 {
     for (;;) {

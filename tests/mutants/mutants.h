@@ -1,5 +1,5 @@
-// mutants.h - takes a kernel's thread IR, breaks one synchronising operation in one way, and asks the
-// verifier: `make mutants`.
+// mutants.h - takes a kernel's thread IR, breaks one synchronising operation in one way, and asks
+// the verifier: `make mutants`.
 //
 //   operators.c   the table of ways to break an operation, and the edits
 //   flow.c        registers and accesses of operations, for edits that move some
@@ -15,7 +15,7 @@
 #include "../../src/verify/quick.h"
 #include "../../src/verify/verify.h"
 
-// ---- flow.c --------------------------------------------------------------------------------------
+// ---- flow.c -------------------------------------------------------------------------------------
 // Sets of registers of a kernel, one byte for each array.
 typedef struct { u8 *reads, *writes; } Registers;
 // Adds those of the operation and, for a region, of all in it.
@@ -43,18 +43,18 @@ u32 flow_does(const ThreadOp *op);
 // Of products: an operand register, or the accumulator, of any product of the kernel.
 void flow_product_registers(const ThreadBlock *b, u8 *set);
 
-// The way of one warp through a kernel: a node per operation, regions with their ways in and out. Loops
-// may have no rounds, conditions may go either way, roles are those of the warp.
+// The way of one warp through a kernel: a node per operation, regions with their ways in and out.
+// Loops may have no rounds, conditions may go either way, roles are those of the warp.
 typedef struct { const ThreadOp *op; int next[2]; } FlowNode; // -1: none
 typedef struct { VEC(FlowNode) nodes; int entry; } Flow;
 void flow_graph(Arena *a, const ThreadFn *fn, int warp, Flow *out);
-// Every way from behind `from` meets an operation that `ends` likes before one that `breaks` likes. A
-// way that ends with the kernel counts as `at_end`. Backwards: every way that leads to `from`.
+// Every way from behind `from` meets an operation that `ends` likes before one that `breaks` likes.
+// A way that ends with the kernel counts as `at_end`. Backwards: every way that leads to `from`.
 typedef bool FlowTest(void *ctx, const ThreadOp *op);
 bool flow_always(const Flow *f, const ThreadOp *from, bool backwards, FlowTest *ends,
                  FlowTest *breaks, void *ctx, bool at_end);
 
-// ---- operators.c ---------------------------------------------------------------------------------
+// ---- operators.c --------------------------------------------------------------------------------
 // One kernel while it is being changed: `fn` is a copy, `op` stands in it at block->at[at].
 enum { EDIT_DEPTH = 64 };
 typedef struct {
@@ -87,7 +87,7 @@ bool edit_begin(Edit *e, Arena *a, const ThreadModule *m, const ThreadFn *fn, in
 // or something that it needs is in the way.
 bool edit_move_before_product(Edit *e);
 
-// ---- kernels.c -----------------------------------------------------------------------------------
+// ---- kernels.c ----------------------------------------------------------------------------------
 typedef struct {
     const char *name;        // "gemm/persistent, clusters"
     const char *file;        // under kernels/
@@ -117,7 +117,7 @@ typedef struct {
 const char *bench_open(Bench *b, const Kernel *k, const char *root);
 void bench_close(Bench *b);
 
-// ---- tiers.c -------------------------------------------------------------------------------------
+// ---- tiers.c ------------------------------------------------------------------------------------
 // One mutant in front of the tiers.
 typedef struct {
     Bench *bench;
@@ -140,12 +140,12 @@ bool trial_clean(Trial *t);
 // The bits under many more schedules: true when none shows anything.
 bool trial_many_schedules(Trial *t);
 
-// ---- harmless.c ----------------------------------------------------------------------------------
-// Why the mutant is as right as the kernel, whose operation number `site` was changed by `o`; NULL: no
-// reason that this program knows.
+// ---- harmless.c ---------------------------------------------------------------------------------
+// Why the mutant is as right as the kernel, whose operation number `site` was changed by `o`; NULL:
+// no reason that this program knows.
 const char *harmless_reason(Trial *t, const Operator *o, int site);
 
-// ---- mutants.c, page.c ---------------------------------------------------------------------------
+// ---- mutants.c, page.c --------------------------------------------------------------------------
 typedef struct {
     int kernel, site, oper, mem;
     u8 op;
@@ -178,7 +178,8 @@ typedef struct {
     Board *board;
 } Session;
 
-// page.c: the tables of docs/verification.md, written or compared. False: it was told what is wrong.
+// page.c: the tables of docs/verification.md, written or compared. False: it was told what is
+// wrong.
 bool page_write(const Session *s);
 bool page_check(const Session *s);
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// ---- copies --------------------------------------------------------------------------------------
+// ---- copies -------------------------------------------------------------------------------------
 static ThreadBlock copy_block(Arena *a, const ThreadBlock *from)
 {
     ThreadBlock to = {ARENA_ARRAY(a, ThreadOp *, from->n), from->n, from->n};
@@ -59,7 +59,7 @@ bool edit_begin(Edit *e, Arena *a, const ThreadModule *m, const ThreadFn *fn, in
     return find_site(e, &e->fn->body, &site);
 }
 
-// ---- pieces of edits -----------------------------------------------------------------------------
+// ---- pieces of edits ----------------------------------------------------------------------------
 static void insert_ops(Edit *e, int at, const ThreadBlock *ops)
 {
     ThreadBlock *b = e->block;
@@ -95,8 +95,8 @@ static Operand fresh(ThreadBuilder *b, RegClass c)
     return opd_reg(thread_add_reg(b, "mutant", c, 1), 0);
 }
 
-// `place` (bytes or 16 bytes from the start of the buffer) one slot further, and back to slot 0 behind
-// the last one.
+// `place` (bytes or 16 bytes from the start of the buffer) one slot further, and back to slot 0
+// behind the last one.
 static Operand next_place(ThreadBuilder *b, ThreadType t, Operand place, i64 slot, i64 all)
 {
     RegClass c = thread_type_class[t];
@@ -147,7 +147,7 @@ static void next_descriptor(ThreadBuilder *b, const ThreadBuffer *buf, Operand *
     *opnd = made;
 }
 
-// ---- moves ---------------------------------------------------------------------------------------
+// ---- moves --------------------------------------------------------------------------------------
 // The operation is all that an `if` does: then the `if` is what moves.
 static void take_whole_if(Edit *e)
 {
@@ -236,7 +236,7 @@ bool edit_move_before_product(Edit *e)
     return true;
 }
 
-// ---- the operators -------------------------------------------------------------------------------
+// ---- the operators ------------------------------------------------------------------------------
 static bool removed(Edit *e, int mem)
 {
     (void)mem;

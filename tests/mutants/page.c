@@ -1,5 +1,5 @@
-// page.c - the tables of docs/verification.md: which tier caught what, and the reason of each mutant
-// that is harmless. They stand between two marks, and are compared line by line.
+// page.c - the tables of docs/verification.md: which tier caught what, and the reason of each
+// mutant that is harmless. They stand between two marks, and are compared line by line.
 #include "mutants.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// tiers.c - what looks at a mutant, cheapest first. Each tier is called as its command would be: the
-// checker of the thread IR, `baton check`, `baton explore` and `baton run --device=emu`.
+// tiers.c - what looks at a mutant, cheapest first. Each tier is called as its command would be:
+// the checker of the thread IR, `baton check`, `baton explore` and `baton run --device=emu`.
 #include "mutants.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ enum {
     MANY_RANDOM = 5, MANY_ADVERSARIAL = 9,
 };
 
-// ---- static --------------------------------------------------------------------------------------
+// ---- static -------------------------------------------------------------------------------------
 static bool law(Trial *t)
 {
     Diag *d = diag_new(t->arena);
@@ -64,7 +64,7 @@ static bool explored(Trial *t)
     return v == EXPLORE_VIOLATION;
 }
 
-// ---- the emulator --------------------------------------------------------------------------------
+// ---- the emulator -------------------------------------------------------------------------------
 static bool hazards(RtDevice *d, Bench *b, Buf *why)
 {
     int n;
