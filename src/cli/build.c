@@ -209,10 +209,10 @@ static bool prove(const BuildJob *j, const Compilation *c)
                    "--check has nothing to check in the form `%s`", pass_form_name[c->until]);
         return false;
     }
-    cli_prove(c->arena, c->thread, c->plan, c->diag, true, j->time, &p);
+    cli_prove(c->arena, c->thread, c->plan, c->diag, CHECK_FULL, true, j->time, &p);
     // The cache knows how many, but not what.
     if (p.broken && p.cached)
-        cli_prove(c->arena, c->thread, c->plan, c->diag, false, j->time, &p);
+        cli_prove(c->arena, c->thread, c->plan, c->diag, CHECK_FULL, false, j->time, &p);
     check_errors(&p.report, c->diag);
     if (p.open && !p.broken)
         diag(c->diag, SEV_WARNING, (Loc){.file = c->file}, "`baton check` tells them",

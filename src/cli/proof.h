@@ -16,8 +16,8 @@ typedef struct {
 
 // Runs all parts on every kernel, or finds the verdict in the cache. `time`: the milliseconds of
 // each part go to standard error.
-void cli_prove(Arena *a, const ThreadModule *m, const Plan *plan, const Diag *d, bool cache,
-               bool time, Proof *out);
+void cli_prove(Arena *a, const ThreadModule *m, const Plan *plan, const Diag *d,
+               CheckEffort effort, bool cache, bool time, Proof *out);
 
 // Verdicts are kept in $BATON_CACHE, or else in `baton` in $XDG_CACHE_HOME or ~/.cache, one file
 // each, named after what was checked and which program did it. An empty $BATON_CACHE, or no folder

@@ -48,12 +48,13 @@ static const PlanStep *step_of(const Plan *plan, const char *kernel)
 }
 
 void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const CheckPart *parts,
-                  int nparts, bool quick_only, CheckReport *report)
+                  int nparts, CheckEffort effort, CheckReport *report)
 {
     for (int i = 0; i < m->fns.n; i++) {
-        CheckJob job = {m, m->fns.at[i], plan, step_of(plan, m->fns.at[i]->name), d, report};
+        CheckJob job = {m, m->fns.at[i], plan, step_of(plan, m->fns.at[i]->name), d,
+                        effort == CHECK_THOROUGH, report};
         for (int k = 0; k < nparts; k++)
-            if (parts[k].quick || !quick_only) parts[k].run(&job);
+            if (parts[k].quick || effort != CHECK_QUICK) parts[k].run(&job);
     }
 }
 

@@ -34,6 +34,7 @@ typedef struct {
     const Plan *plan;        // NULL: none
     const PlanStep *step;
     const Diag *diag;        // names of files
+    bool thorough;           // no limit of work but for minutes
     CheckReport *report;
 } CheckJob;
 
@@ -49,9 +50,11 @@ CheckFinding *check_open(const CheckJob *job, const char *rule, Loc loc, const c
 void check_proved(const CheckJob *job, const char *part, const char *text);
 void check_assumed(const CheckJob *job, const char *text);
 
-// Runs the parts on every kernel of the module; `quick_only` leaves the slow ones out.
+// How much: all parts, each up to about a second; the quick ones only; or all without that limit.
+typedef enum { CHECK_FULL, CHECK_QUICK, CHECK_THOROUGH } CheckEffort;
+// Runs the parts on every kernel of the module.
 void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const CheckPart *parts,
-                  int nparts, bool quick_only, CheckReport *report);
+                  int nparts, CheckEffort effort, CheckReport *report);
 
 // What is broken as errors, with the hint and a note at the second place.
 void check_errors(const CheckReport *r, Diag *d);

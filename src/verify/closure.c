@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 300, WORK_MAX = 8000000, NESTED_MAX = 2 };
+enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 300, WORK_MAX = 8000000, THOROUGH = 60, NESTED_MAX = 2 };
 
 typedef struct {
     bool done, impossible;
@@ -224,6 +224,7 @@ static void learn(Closure *c, const Model *m, const OrderRun *r)
         if (way && !way->done) *way = (Number){.done = true, .ends = true};
         int need = loop ? needed(c, r, d) : 0;
         if (need && (!from->need || need < from->need)) from->need = need;
+        if (need && c->usual > 2) c->usual = MAX(c->usual, MIN(need, 12));
         if (loop) c->most = MAX(c->most, (int)x->value);
         before = e;
         last = from;
@@ -449,7 +450,8 @@ void check_order(const CheckJob *job)
     bool more = one_case(&c, &p);
     if (more && c.sites.n) c.root = c.sites.at[0]->state;
     while (more && c.sites.n && next_case(&c, &p)) {
-        if (c.runs >= RUNS_MAX || c.work > WORK_MAX) {
+        i64 factor = job->thorough ? THOROUGH : 1;
+        if (c.runs >= RUNS_MAX * factor || c.work > WORK_MAX * factor) {
             give_up(&c, NULL, "too many states of the block at the beginnings of loops");
             break;
         }

@@ -18,7 +18,7 @@ bool quick_check(const ThreadModule *m, const Plan *plan, Diag *d)
 {
     Arena *a = arena_new(0);
     CheckReport r = {.arena = a};
-    check_module(m, plan, d, quick_parts, quick_parts_n, true, &r);
+    check_module(m, plan, d, quick_parts, quick_parts_n, CHECK_QUICK, &r);
     check_errors(&r, d);
     bool clean = r.broken.n == 0;
     arena_free(a);

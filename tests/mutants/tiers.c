@@ -27,7 +27,7 @@ static const CheckPart order_parts[] = {{"handoff", check_order, false}};
 
 static void ask(Bench *b, const ThreadModule *m, const CheckPart *parts, int n, CheckReport *r)
 {
-    check_module(m, b->comp.plan, b->comp.diag, parts, n, false, r);
+    check_module(m, b->comp.plan, b->comp.diag, parts, n, CHECK_FULL, r);
 }
 
 // What `baton build` refuses without being asked.

@@ -36,7 +36,7 @@ static int check(const ThreadModule *m, const Plan *plan, const Diag *d, bool ti
     CheckReport r = {.arena = m->arena};
     for (int i = 0; i < COUNT(parts); i++) {
         double before = now_ms();
-        check_module(m, plan, d, &parts[i], 1, false, &r);
+        check_module(m, plan, d, &parts[i], 1, CHECK_FULL, &r);
         if (times) buf_printf(out, "time: %s %.1f ms\n", parts[i].name, now_ms() - before);
     }
     print_findings(d, "broken", r.broken.at, r.broken.n, out);
