@@ -156,7 +156,20 @@ static int elected(const Edit *e)
     return -1;
 }
 
-// An arrival of the lane that arrives behind is nothing that other lanes have done.
+// Does any operation write the array of global memory?
+static bool is_written(const ThreadBlock *b, int buffer)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        for (int k = 0; k < op->nmem; k++)
+            if (op->op != OP_LDG && op->mem[k].buffer == buffer) return true;
+        if (is_written(&op->body, buffer) || is_written(&op->other, buffer)) return true;
+    }
+    return false;
+}
+
+// An arrival of the lane that arrives behind is nothing that other lanes have done; nor is a read
+// of what nobody writes.
 static bool lane_by_lane(void *ctx, const ThreadOp *op)
 {
     Question *q = ctx;
@@ -164,6 +177,7 @@ static bool lane_by_lane(void *ctx, const ThreadOp *op)
     if (op->op == OP_MBAR_ARRIVE && op->guard.kind == OPD_REG &&
         op->guard.reg == elected(q->before))
         return false;
+    if (op->op == OP_LDG && op->nmem) return is_written(&q->fn->body, op->mem[0].buffer);
     return is_global(op) || flow_does(op);
 }
 
@@ -294,9 +308,32 @@ static bool alone_under_number(const Question *q, const ThreadBlock *b)
     return true;
 }
 
+static bool is_used(const Question *q, const ThreadBlock *b, i64 id)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        bool named = (op->op == OP_BAR_SYNC || op->op == OP_BAR_ARRIVE) && op != q->after->op;
+        if (named && (op->opnd[0].kind != OPD_IMM || op->opnd[0].base == id)) return true;
+        if (is_used(q, &op->body, id) || is_used(q, &op->other, id)) return true;
+    }
+    return false;
+}
+
+// All threads of the role come to this one instruction, and to no other under its number.
+static bool meets_alone(const Question *q)
+{
+    const Edit *e = q->before;
+    const ThreadOp *op = q->after->op;
+    i64 threads = e->fn->threads;
+    for (int i = 0; i < e->depth; i++)
+        if (e->around[i].op->op == OP_ROLE) threads = 32 * (i64)e->around[i].op->n;
+    return op->op == OP_BAR_SYNC && op->opnd[0].kind == OPD_IMM && op->opnd[1].kind == OPD_IMM &&
+           op->opnd[1].base == threads && !is_used(q, &q->after->fn->body, op->opnd[0].base);
+}
+
 static bool number_is_free(Question *q)
 {
-    return is(q, "next id") && alone_under_number(q, &q->after->fn->body);
+    return is(q, "next id") && (alone_under_number(q, &q->after->fn->body) || meets_alone(q));
 }
 
 static bool asks_for_less(Question *q)
@@ -317,7 +354,8 @@ static bool has_op(const ThreadBlock *b, u8 code)
 static bool no_copy_to_wait_for(Question *q)
 {
     u8 op = q->before->op->op;
-    return (op == OP_CPASYNC_COMMIT || op == OP_CPASYNC_WAIT) && !has_op(&q->before->fn->body, OP_CPASYNC);
+    return (op == OP_CPASYNC_COMMIT || op == OP_CPASYNC_WAIT) &&
+           !has_op(&q->before->fn->body, OP_CPASYNC);
 }
 
 // A group that took more products in: what a wait covered it still covers.
@@ -442,15 +480,17 @@ static const struct {
     const char *text;
     bool (*holds)(Question *q);
 } reasons[] = {
-    {"the warp comes together at another instruction in front, with no access of single lanes between",
+    {"the warp comes together at another instruction in front, with no access of single lanes"
+     " between",
      warp_is_together},
     {"a barrier of the whole block follows before anything that needs the order", barrier_follows},
     {"what the barrier passed is done by the thread that initialised the mbarriers",
      only_the_initialiser},
     {"no ordinary access in front of the fence shares bytes with a bulk copy or a product",
      nothing_to_fence},
-    {"what the barrier passed shares no bytes that its threads write", passed_nothing_that_it_orders},
-    {"whatever could meet it under this number is parted from it by a barrier of the whole block",
+    {"what the barrier passed shares no bytes that its threads write",
+     passed_nothing_that_it_orders},
+    {"nothing meets it under this number, or a barrier of the whole block stands between",
      number_is_free},
     {"no role has more registers than before, so that no increase waits longer", asks_for_less},
     {"the kernel has no cp.async that one could wait for", no_copy_to_wait_for},
@@ -460,10 +500,11 @@ static const struct {
     {"a later release orders more, and the explorer finds no deadlock", releases_later},
     {"nobody waits for it: without the arrival no tier reports anything, and nobody is left waiting",
      nobody_waits},
-    {"the mbarrier only paces: with all operations on it left out no tier reports anything", only_paces},
+    {"the mbarrier only paces: with all operations on it left out no tier reports anything",
+     only_paces},
     {"`baton check` proves the mutant for all sizes", proved},
-    {"even in front of the products no tier reports the arrival: another release parts the refill from"
-     " them", order_from_elsewhere},
+    {"even in front of the products no tier reports the arrival: another release parts the refill"
+     " from them", order_from_elsewhere},
 };
 
 const char *harmless_reason(Trial *t, const Operator *o, int site)

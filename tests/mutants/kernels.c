@@ -36,7 +36,7 @@ const Kernel kernel_table[] = {
      {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
     {"attention/v1", "attention/v1.co", "attention", {"B", "S", "H"}, {"1", "256", "1"}, 1, {0}},
     {"attention/v2", "attention/v2.co", "attention", {"B", "S", "H"}, {"1", "384", "1"}, 1, {0}},
-    {"attention/v3", "attention/v3.co", "attention", {"B", "S", "H"}, {"1", "256", "3"}, 1, {0}},
+    {"attention/v3", "attention/v3.co", "attention", {"B", "S", "H"}, {"1", "384", "2"}, 1, {0}},
     {"attention/v4", "attention/v4.co", "attention", {"B", "S", "H"}, {"1", "512", "1"}, 1, {0}},
 };
 const int kernel_count = COUNT(kernel_table);

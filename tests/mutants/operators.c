@@ -544,7 +544,8 @@ const Operator operator_table[] = {
     {"registers - 8", DOES_REGISTERS, registers_less, false, "of setmaxnreg"},
     {"next id", DOES_BARRIER, next_id, false, "of a named barrier"},
     {"one id", DOES_BARRIER, one_id, false, "1, where each group has its own"},
-    {"other block", 0, other_block, false, "an arrival at another block's mbarrier, or of all lanes at the first one's"},
+    {"other block", 0, other_block, false,
+     "an arrival at another block's mbarrier, or of all lanes at the first one's"},
     {"unpublished", 0, unpublished, false, "an arrival at another block without .release"},
 };
 const int operator_count = COUNT(operator_table);
