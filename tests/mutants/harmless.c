@@ -474,6 +474,7 @@ static bool order_from_elsewhere(Question *q)
 }
 
 static bool proved(Question *q) { return q->t->proved; }
+static bool proved_at_length(Question *q) { return tiers_prove(q->t); }
 
 // Those that ask the tiers again stand behind those that only look at the program.
 static const struct {
@@ -505,6 +506,7 @@ static const struct {
     {"`baton check` proves the mutant for all sizes", proved},
     {"even in front of the products no tier reports the arrival: another release parts the refill"
      " from them", order_from_elsewhere},
+    {"`baton check --thorough` proves the mutant for all sizes", proved_at_length},
 };
 
 const char *harmless_reason(Trial *t, const Operator *o, int site)

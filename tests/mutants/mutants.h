@@ -140,6 +140,9 @@ bool trial_clean(Trial *t);
 // The bits under many more schedules: true when none shows anything.
 bool trial_many_schedules(Trial *t);
 
+// Does `baton check --thorough` prove the order of the mutant for all sizes? Half a minute and more.
+bool tiers_prove(Trial *t);
+
 // ---- harmless.c ---------------------------------------------------------------------------------
 // Why the mutant is as right as the kernel, whose operation number `site` was changed by `o`; NULL:
 // no reason that this program knows.

@@ -25,16 +25,17 @@ static bool law(Trial *t)
 // mutant changes, so that bounds and outputs are not asked again.
 static const CheckPart order_parts[] = {{"handoff", check_order, false}};
 
-static void ask(Bench *b, const ThreadModule *m, const CheckPart *parts, int n, CheckReport *r)
+static void ask(Bench *b, const ThreadModule *m, const CheckPart *parts, int n, CheckEffort effort,
+                CheckReport *r)
 {
-    check_module(m, b->comp.plan, b->comp.diag, parts, n, CHECK_FULL, r);
+    check_module(m, b->comp.plan, b->comp.diag, parts, n, effort, r);
 }
 
 // What `baton build` refuses without being asked.
 static bool quick(Trial *t)
 {
     CheckReport r = {.arena = t->arena};
-    ask(t->bench, &t->edit->module, quick_parts, quick_parts_n, &r);
+    ask(t->bench, &t->edit->module, quick_parts, quick_parts_n, CHECK_FULL, &r);
     if (r.broken.n) buf_printf(&t->why, "%s: %s", r.broken.at[0].rule, r.broken.at[0].text);
     return r.broken.n > 0;
 }
@@ -43,13 +44,20 @@ static bool quick(Trial *t)
 static bool prove(Trial *t)
 {
     CheckReport r = {.arena = t->arena};
-    ask(t->bench, &t->edit->module, order_parts, COUNT(order_parts), &r);
+    ask(t->bench, &t->edit->module, order_parts, COUNT(order_parts), CHECK_FULL, &r);
     if (r.broken.n > t->bench->check_broken)
         buf_printf(&t->why, "%s: %s", r.broken.at[0].rule, r.broken.at[0].text);
     else if (r.open.n > t->bench->check_open)
         buf_printf(&t->why, "not proved: %s: %s", r.open.at[0].rule, r.open.at[0].text);
     t->proved = !r.broken.n && !r.open.n && r.proved.n > 0;
     return t->why.n > 0;
+}
+
+bool tiers_prove(Trial *t)
+{
+    CheckReport r = {.arena = t->arena};
+    ask(t->bench, &t->edit->module, order_parts, COUNT(order_parts), CHECK_THOROUGH, &r);
+    return !r.broken.n && !r.open.n && r.proved.n > 0;
 }
 
 static bool explored(Trial *t)
@@ -170,7 +178,7 @@ const char *bench_settle(Bench *b)
     edit_begin(&e, a, b->comp.thread, b->fn, 0);
     Trial t = {.bench = b, .edit = &e, .arena = a};
     CheckReport report = {.arena = a};
-    ask(b, &e.module, order_parts, COUNT(order_parts), &report);
+    ask(b, &e.module, order_parts, COUNT(order_parts), CHECK_FULL, &report);
     b->check_open = report.open.n;
     b->check_broken = report.broken.n;
     const char *who = NULL;
