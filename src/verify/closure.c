@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 300, WORK_MAX = 8000000, THOROUGH = 60, NESTED_MAX = 2 };
+enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 300, WORK_MAX = 8000000, THOROUGH = 150, NESTED_MAX = 2 };
 
 typedef struct {
     bool done, impossible;

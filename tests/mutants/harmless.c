@@ -187,6 +187,121 @@ static bool warp_is_together(Question *q)
            all_warps(q, q->before->fn, q->before->op, true, collective, lane_by_lane, true);
 }
 
+// What loads behind a wait for the mbarrier fill.
+static void filled_behind(const ThreadBlock *b, int barrier, int *waited, bool *filled)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        if (op->op == OP_ROLE) *waited = -1;
+        if (op->op == OP_MBAR_WAIT) *waited = op->mem[0].buffer;
+        if (op->op == OP_TMA_LOAD && *waited == barrier) filled[op->mem[0].buffer] = true;
+        filled_behind(&op->body, barrier, waited, filled);
+        filled_behind(&op->other, barrier, waited, filled);
+    }
+}
+
+static bool is_ordinary(const ThreadOp *op)
+{
+    return op->op == OP_LDS || op->op == OP_STS || op->op == OP_LDMATRIX ||
+           op->op == OP_STMATRIX || op->op == OP_ATOMS || op->op == OP_CASS || op->op == OP_CPASYNC;
+}
+
+static bool has_ordinary(const ThreadFn *fn, const ThreadBlock *b, const bool *filled)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        for (int k = 0; k < fn->buffers.n && is_ordinary(op); k++) {
+            const ThreadBuffer *x = &fn->buffers.at[op->mem[0].buffer], *y = &fn->buffers.at[k];
+            if ((!filled || filled[k]) && y->kind == BUF_SHARED &&
+                x->offset < y->offset + thread_buffer_bytes(y) &&
+                y->offset < x->offset + thread_buffer_bytes(x))
+                return true;
+        }
+        if (has_ordinary(fn, &op->body, filled) || has_ordinary(fn, &op->other, filled)) return true;
+    }
+    return false;
+}
+
+static bool waits_for(const ThreadBlock *b, int barrier)
+{
+    for (int i = 0; i < b->n; i++)
+        if ((b->at[i]->op == OP_MBAR_WAIT && b->at[i]->mem[0].buffer == barrier) ||
+            waits_for(&b->at[i]->body, barrier) || waits_for(&b->at[i]->other, barrier))
+            return true;
+    return false;
+}
+
+static bool has_role(const ThreadBlock *b)
+{
+    for (int i = 0; i < b->n; i++)
+        if (b->at[i]->op == OP_ROLE || has_role(&b->at[i]->body)) return true;
+    return false;
+}
+
+// Roles that wait for the mbarrier make no ordinary accesses to shared memory.
+static bool waiters_only_copy(const ThreadFn *fn, const ThreadBlock *b, int barrier)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        bool inner = op->op == OP_ROLE && !has_role(&op->body);
+        if (inner && waits_for(&op->body, barrier) && has_ordinary(fn, &op->body, NULL)) return false;
+        if (!inner && op->op == OP_MBAR_WAIT && op->mem[0].buffer == barrier) return false;
+        if (!inner && !waiters_only_copy(fn, &op->body, barrier)) return false;
+    }
+    return true;
+}
+
+// Does anything in the list concern other threads, or the other proxy?
+static bool is_seen(const ThreadFn *fn, const ThreadBlock *b)
+{
+    for (int i = 0; i < b->n; i++) {
+        const ThreadOp *op = b->at[i];
+        u8 effect = thread_op[op->op].effect;
+        bool global = op->op == OP_LDG || op->op == OP_STG;
+        if (effect != EFF_PURE && effect != EFF_CTRL && !global) return true;
+        if (is_seen(fn, &op->body) || is_seen(fn, &op->other)) return true;
+    }
+    return false;
+}
+
+// Behind the arrival comes another operation of the kind before anything that others see.
+static bool comes_again(const Edit *e, int arrival)
+{
+    const ThreadBlock *b = e->block;
+    int at = arrival + 1, depth = e->depth;
+    for (;;) {
+        for (; at < b->n; at++) {
+            ThreadOp *op = b->at[at];
+            ThreadBlock one = {&op, 1, 1};
+            if (op->op == e->op->op && op->guard.kind == OPD_NONE) return true;
+            // A fence is of each thread alone.
+            if (op->op != OP_FENCE_PROXY && is_seen(e->fn, &one)) return false;
+        }
+        if (!depth-- || e->around[depth].op->op != OP_IF) return false;
+        b = e->around[depth].block;
+        at = e->around[depth].at + 1;
+    }
+}
+
+// The arrival next to the operation hands back what only products read, to a role that only copies.
+static bool products_are_handed_back(Question *q)
+{
+    const Edit *e = q->before;
+    int arrival = e->at + 1, waited = -1;
+    bool kind = e->op->op == OP_BAR_WARP || e->op->op == OP_FENCE_PROXY;
+    if (!kind || !moved_or_removed(q)) return false;
+    while (arrival < e->block->n && !(flow_does(e->block->at[arrival]) & DOES_ARRIVE)) {
+        const ThreadOp *op = e->block->at[arrival++];
+        if (thread_op[op->op].effect != EFF_PURE && op->op != OP_BAR_WARP) return false;
+    }
+    if (arrival == e->block->n || e->block->at[arrival]->op != OP_MBAR_ARRIVE) return false;
+    int barrier = e->block->at[arrival]->mem[0].buffer;
+    bool *filled = ARENA_ARRAY(q->t->arena, bool, e->fn->buffers.n + 1);
+    filled_behind(&e->fn->body, barrier, &waited, filled);
+    return !has_ordinary(e->fn, &e->fn->body, filled) &&
+           waiters_only_copy(e->fn, &e->fn->body, barrier) && comes_again(e, arrival);
+}
+
 // ---- bar.sync and the initialisation ------------------------------------------------------------
 static bool whole_block(const ThreadFn *fn, const ThreadOp *op)
 {
@@ -484,6 +599,9 @@ static const struct {
     {"the warp comes together at another instruction in front, with no access of single lanes"
      " between",
      warp_is_together},
+    {"the arrival behind it hands back what only products read, to a role that only copies, and another"
+     " one follows before anything that others see",
+     products_are_handed_back},
     {"a barrier of the whole block follows before anything that needs the order", barrier_follows},
     {"what the barrier passed is done by the thread that initialised the mbarriers",
      only_the_initialiser},

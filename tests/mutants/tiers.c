@@ -1,6 +1,10 @@
 // tiers.c - what looks at a mutant, cheapest first. Each tier is called as its command would be:
-// the checker of the thread IR, `baton check`, `baton explore` and `baton run --device=emu`.
+// the checker of the thread IR, `baton check`, `baton explore`, `baton run --device=emu` and
+// `baton audit`.
 #include "mutants.h"
+#include "../../src/cli/ptxas.h"
+#include "../../src/emit/ptx.h"
+#include "../../src/verify/audit.h"
 
 #include <string.h>
 
@@ -154,6 +158,29 @@ bool trial_many_schedules(Trial *t)
            !schedules(t, SCHED_RANDOM, SEEDS, MANY_RANDOM);
 }
 
+// The machine code that ptxas makes of the mutant; nothing where there is no ptxas.
+static bool machine(Trial *t)
+{
+    Buf ptx = {0}, code = {0}, report = {0};
+    Diag *d = diag_new(t->arena);
+    Cubin cubin = {0};
+    int found = 0;
+    bool ok = ptxas_is_here() && ptx_print(&t->edit->module, NULL, d, &ptx) &&
+              !ptxas_run(t->arena, ptx.s, ptx.n, &code, &report) &&
+              !cubin_read(t->arena, (const u8 *)code.s, code.n, &cubin);
+    AuditOptions how = {.ptx = ptx.s, .closed = true};
+    for (int i = 0; ok && i < cubin.texts.n; i++) {
+        AuditKernel k;
+        audit_text(t->arena, &cubin.texts.at[i], &how, &k);
+        if (audit_findings(&k)) audit_print(&k, &t->why);
+        found += audit_findings(&k);
+    }
+    buf_free(&ptx);
+    buf_free(&code);
+    buf_free(&report);
+    return found > 0;
+}
+
 const Tier tier_table[] = {
     {"law", law},
     {"build", quick},
@@ -161,13 +188,15 @@ const Tier tier_table[] = {
     {"check", prove},
     {"explore", explored},
     {"seeds", seeds},
+    {"audit", machine},
 };
 const int tier_count = COUNT(tier_table);
 
 bool trial_clean(Trial *t)
 {
+    // Two changes at once are asked of what looks at all warps.
     for (int i = 0; i < tier_count; i++)
-        if (tier_table[i].catches(t)) return false;
+        if (tier_table[i].catches != machine && tier_table[i].catches(t)) return false;
     return true;
 }
 
