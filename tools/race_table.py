@@ -261,16 +261,17 @@ def put(o, text, wrong, begin, end, tool):
     return 0
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(about, make, begin, end, tool):
+    """The options of the tables of docs/verification.md; make(build) gives text and complaints."""
+    options = argparse.ArgumentParser(description=about.splitlines()[0])
     options.add_argument("--build", default="build")
     options.add_argument("--write", action="store_true")
     options.add_argument("--check", action="store_true")
     o = options.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    text, wrong = table(Path(o.build).resolve())
-    return put(o, text, wrong, BEGIN, END, "tools/race_table.py")
+    text, wrong = make(Path(o.build).resolve())
+    return put(o, text, wrong, begin, end, tool)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, table, BEGIN, END, "tools/race_table.py"))

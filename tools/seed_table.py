@@ -6,11 +6,11 @@
 Rows are those of tests/race/seed/rows.list; cells come from runs of each tier and, for the GPU, from
 the record of tools/stress_corpus.py. --write puts the table between its markers, --check fails
 unless it stands there. Exit status 1 on any difference between a head and a tier."""
-import argparse, os, re, sys
+import os, re, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from race_table import NOT_RUN, PTXAS, RACE, Kernel, Tiers, put, run
+from race_table import NOT_RUN, PTXAS, RACE, Kernel, Tiers, main, run
 
 SEED = RACE / "seed"
 BEGIN, END = "<!-- seed: begin (tools/seed_table.py --write) -->", "<!-- seed: end -->"
@@ -75,16 +75,5 @@ def table(build):
     return "\n".join(out) + "\n", wrong
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--build", default="build")
-    options.add_argument("--write", action="store_true")
-    options.add_argument("--check", action="store_true")
-    o = options.parse_args()
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    text, wrong = table(Path(o.build).resolve())
-    return put(o, text, wrong, BEGIN, END, "tools/seed_table.py")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, table, BEGIN, END, "tools/seed_table.py"))

@@ -83,20 +83,20 @@ def main():
     options.add_argument("--write", action="store_true")
     options.add_argument("words", nargs="*")
     o = options.parse_args()
-    runner, todo = Runner(o), jobs(o.words)
+    runner, kernels = Runner(o), jobs(o.words)
     with ThreadPoolExecutor(o.jobs) as pool:
-        results = list(pool.map(runner.run, todo))
+        results = list(pool.map(runner.run, kernels))
     bad = 0
-    for (name, _, right), (verdict, how) in zip(todo, results):
+    for (name, _, right), (verdict, how) in zip(kernels, results):
         wrong = right and verdict not in ("clean", "inconclusive", "refused")
         bad += wrong
         print(f"{name:40} {'right' if right else 'bug  '} {verdict:14} {how}{'  <--' if wrong else ''}")
-    print(f"{len(todo)} kernels on {runner.device}; {bad} right ones not clean")
+    print(f"{len(kernels)} kernels on {runner.device}; {bad} right ones not clean")
     if any(v == "no GPU" for v, _ in results):
         return 3
     if o.write:
         lines = [f"# baton stress, {datetime.date.today()}, {runner.device}; {o.launches} launches each"]
-        lines += [f"{name}: {verdict}" for (name, _, _), (verdict, _) in zip(todo, results)]
+        lines += [f"{name}: {verdict}" for (name, _, _), (verdict, _) in zip(kernels, results)]
         (RACE / "gpu.list").write_text("\n".join(lines) + "\n")
     return 1 if bad else 0
 

@@ -790,21 +790,12 @@ static void print_section(const Page *p, BufferKind kind, const char *title,
     }
 }
 
-static const PlanStep *step_of(const Plan *plan, const char *kernel)
-{
-    for (int i = 0; plan && i < plan->steps.n; i++) {
-        const PlanStep *s = plan->steps.at[i];
-        if (s->kind == STEP_KERNEL && strcmp(s->kernel, kernel) == 0) return s;
-    }
-    return NULL;
-}
-
 void explain_print(Arena *a, const ThreadModule *m, const Plan *plan, const Diag *d, Buf *out)
 {
     if (plan) buf_printf(out, "%s: %d kernel%s\n", plan->name, m->fns.n, plural(m->fns.n));
     for (int i = 0; i < m->fns.n; i++) {
         const ThreadFn *fn = m->fns.at[i];
-        Page p = {explain_collect(a, m, fn), plan, step_of(plan, fn->name), d, out};
+        Page p = {explain_collect(a, m, fn), plan, plan_step_of(plan, fn->name), d, out};
         print_head(&p);
         buf_puts(out, "\n  roles\n");
         for (int r = 0; r < p.x->roles.n; r++) print_role(&p, r);

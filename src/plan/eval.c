@@ -79,6 +79,15 @@ int plan_arguments(const Plan *p)
     return n;
 }
 
+const PlanStep *plan_step_of(const Plan *p, const char *kernel)
+{
+    for (int i = 0; p && i < p->steps.n; i++) {
+        const PlanStep *s = p->steps.at[i];
+        if (s->kind == STEP_KERNEL && strcmp(s->kernel, kernel) == 0) return s;
+    }
+    return NULL;
+}
+
 // ---- the caller's arguments ---------------------------------------------------------------------
 
 // Elements of a tensor; false when a dimension is negative or the bytes do not fit 63 bits.

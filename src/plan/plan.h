@@ -115,6 +115,8 @@ typedef struct {
 
 // Number of parameters that the caller passes: all before the first workspace.
 int plan_arguments(const Plan *p);
+// The step that launches the kernel; NULL: there is none, or no plan.
+const PlanStep *plan_step_of(const Plan *p, const char *kernel);
 
 // ---- print.c, read.c ----------------------------------------------------------------------------
 // Text form, one item a line, exact in both directions. `prefix` stands before every line ("//@ ").

@@ -614,17 +614,17 @@ static Answer split_truth(Question *q, const ExprList *rest, const Expr *c, bool
 static Answer solve(Question *q, const ExprList *conds)
 {
     Space *s = q->a->s;
-    ExprList flat = {0}, todo = {0};
+    ExprList flat = {0}, left = {0};
     if (++q->cases > CASES || ++q->a->work > WORK) {
         q->why = q->cases > CASES ? "too many cases" : "too much was asked of this kernel";
         return ANSWER_OPEN;
     }
-    for (int i = conds->n - 1; i >= 0; i--) vec_push(s->arena, &todo, conds->at[i]);
-    while (todo.n) {
-        const Expr *c = todo.at[--todo.n];
+    for (int i = conds->n - 1; i >= 0; i--) vec_push(s->arena, &left, conds->at[i]);
+    while (left.n) {
+        const Expr *c = left.at[--left.n];
         if (c->op == EX_LAND) {
-            vec_push(s->arena, &todo, c->b);
-            vec_push(s->arena, &todo, c->a);
+            vec_push(s->arena, &left, c->b);
+            vec_push(s->arena, &left, c->a);
         } else if (c->op == EX_CONST) {
             if (!c->value) return ANSWER_NO;
         } else if (!is_given(&flat, c)) {

@@ -38,20 +38,11 @@ void check_assumed(const CheckJob *job, const char *text)
     vec_push(r->arena, &r->assumed, arena_strndup(r->arena, text, strlen(text)));
 }
 
-static const PlanStep *step_of(const Plan *plan, const char *kernel)
-{
-    for (int i = 0; plan && i < plan->steps.n; i++) {
-        const PlanStep *s = plan->steps.at[i];
-        if (s->kind == STEP_KERNEL && strcmp(s->kernel, kernel) == 0) return s;
-    }
-    return NULL;
-}
-
 void check_module(const ThreadModule *m, const Plan *plan, const Diag *d, const CheckPart *parts,
                   int nparts, CheckEffort effort, CheckReport *report)
 {
     for (int i = 0; i < m->fns.n; i++) {
-        CheckJob job = {m, m->fns.at[i], plan, step_of(plan, m->fns.at[i]->name), d,
+        CheckJob job = {m, m->fns.at[i], plan, plan_step_of(plan, m->fns.at[i]->name), d,
                         effort == CHECK_THOROUGH, report};
         for (int k = 0; k < nparts; k++)
             if (parts[k].quick || effort != CHECK_QUICK) parts[k].run(&job);

@@ -2,18 +2,19 @@
 //
 // A case gives numbers to all loops that depend on sizes or data, and order.c says whether it is
 // right on all schedules. Cases are chosen so that they cover all numbers: a *site* is a loop that
-// begins while the whole block is in some state (order.c says what belongs to it). What happens from
-// there on is decided by the state and the numbers of rounds of this loop and of all later ones, so
-// a site needs to be looked at once, with each number of rounds; and the numbers end where the state
-// in front of a round is one that the same loop was in before: from there on it goes in circles.
-// periodic.c proves what this rests on: that rounds steer by nothing that the state does not hold.
+// begins while the whole block is in some state (order.c says what belongs to it). What happens
+// from there on is decided by the state and the numbers of rounds of this loop and of all later
+// ones, so a site needs to be looked at once, with each number of rounds; and the numbers end where
+// the state in front of a round is one that the same loop was in before: from there on it goes in
+// circles. periodic.c proves what this rests on: that rounds steer by nothing that the state does
+// not hold.
 //
 // Invariant of the sites: every site that a covered number of rounds leads to is in the table. When
 // no number of any site is left, all cases of the kernel are right, however large.
 //
 // An outer loop (of a persistent kernel) is one site with no end of numbers; it is covered through
-// the inner loops: their sites tell apart how many outer rounds are left, up to `far`, from where on
-// it makes no difference.
+// the inner loops: their sites tell apart how many outer rounds are left, up to `far`, from where
+// on it makes no difference.
 #include "check.h"
 #include "order.h"
 #include "periodic.h"
@@ -21,46 +22,54 @@
 
 #include <string.h>
 
-enum { PLAN_MAX = 48, ROUNDS_MAX = 38, RUNS_MAX = 300, WORK_MAX = 8000000, THOROUGH = 150, NESTED_MAX = 2 };
+enum {
+    PLAN_MAX = 48,
+    ROUNDS_MAX = 38,
+    RUNS_MAX = 300,
+    WORK_MAX = 8000000,
+    THOROUGH = 150,
+    NESTED_MAX = 2
+};
 
 typedef struct {
     bool done, impossible;
-    bool ends;           // no loop follows
-    bool inside;         // what follows lies in an outer loop,
-    int later;           // this many rounds of it later
-    u64 next;            // the state there
+    bool ends;   // no loop follows
+    bool inside; // what follows lies in an outer loop,
+    int later;   // this many rounds of it later
+    u64 next;    // the state there
 } Number;
 
 typedef struct {
     u64 state;
-    int left;            // outer rounds that are left, this one among them, at most `far`; 0: no
-                         // outer loop
-    int need;            // numbers of rounds 0 to need - 1 cover all; 0: not known yet
-    bool outer;          // a loop with sites inside: it is covered through them
-    bool condition;      // number 0 or 1
+    int left;       // outer rounds that are left, this one among them, at most `far`; 0: no
+                    // outer loop
+    int need;       // numbers of rounds 0 to need - 1 cover all; 0: not known yet
+    bool outer;     // a loop with sites inside: it is covered through them
+    bool condition; // number 0 or 1
     Number number[ROUNDS_MAX];
 } Site;
 
 typedef struct {
     const CheckJob *job;
-    Arena *arena;        // of the kernel
+    Arena *arena; // of the kernel
     Terms *terms;
     ByteSets *bytes;
     struct Replays *replays;
     const struct Whiles *whiles;
     LoopPeriods periods;
     i64 modulus;
-    int first, last, far; // rounds at the beginning and at the end that differ; outer rounds that are told apart
+    int first, last,
+        far; // rounds at the beginning and at the end that differ; outer rounds that are told apart
     VEC(Site *) sites;
     Map *by_key;
-    u64 root;            // state in front of the first loop
-    bool plain;          // cases end with their target: others may have no size
-    int found;           // the number that expand has found
-    int usual;           // numbers that stand behind targets are less
-    int runs, most;      // cases; largest number of rounds
+    u64 root;       // state in front of the first loop
+    bool plain;     // cases end with their target: others may have no size
+    int found;      // the number that expand has found
+    int usual;      // numbers that stand behind targets are less
+    int runs, most; // cases; largest number of rounds
     i64 work;
     bool broken, sweeping;
-    const char *open;    // why the closure is not a proof; NULL: it is
+    const char *open; // why the closure is not a proof; NULL: it is
     Loc open_at;
     int n_address, n_branch;
     const ThreadOp *address, *branch;
@@ -80,8 +89,10 @@ static void put_case(const Model *m, Buf *out)
     for (int i = 0; i < m->decisions.n; i++) {
         const Decision *d = &m->decisions.at[i];
         buf_puts(out, i ? ", " : "; in the case of ");
-        if (d->op->op == OP_FOR) buf_printf(out, "%lld rounds of ", (long long)d->value);
-        else buf_printf(out, "condition %s ", d->value ? "true" : "false");
+        if (d->op->op == OP_FOR)
+            buf_printf(out, "%lld rounds of ", (long long)d->value);
+        else
+            buf_printf(out, "condition %s ", d->value ? "true" : "false");
         tell_place(m, d->op, out);
         if (d->what) buf_printf(out, " (%s)", d->what);
     }
@@ -163,9 +174,14 @@ static int needed(const Closure *c, const OrderRun *r, int decision)
 
 // The beginning of what a decision decides: for a loop, of its first round, for a condition, of the
 // round in which it is met.
-typedef struct { int at; u64 state; int outer, outer_k, outer_n; } Entry;
+typedef struct {
+    int at;
+    u64 state;
+    int outer, outer_k, outer_n;
+} Entry;
 
-static bool entry_of(Closure *c, const Model *m, const OrderRun *r, int d, const Entry *before, Entry *e)
+static bool entry_of(Closure *c, const Model *m, const OrderRun *r, int d, const Entry *before,
+                     Entry *e)
 {
     const Decision *x = &m->decisions.at[d];
     bool loop = x->op->op == OP_FOR;
@@ -173,19 +189,22 @@ static bool entry_of(Closure *c, const Model *m, const OrderRun *r, int d, const
     if (!loop && x->loop < 0) {
         // In front of all loops: told apart by what was decided before.
         e->at = before ? before->at : -1;
-        e->state = before ? hash_bytes(&m->decisions.at[d - 1].value, sizeof x->value, before->state) : 1;
+        e->state =
+            before ? hash_bytes(&m->decisions.at[d - 1].value, sizeof x->value, before->state) : 1;
         return true;
     }
     e->at = loop ? entry(r, d, 0) : entry(r, x->loop, x->k);
     if (e->at < 0 || (before && e->at < before->at)) {
-        give_up(c, x->op, loop ? "this loop has no partner: no other role makes its rounds by the same "
-                                 "bound"
-                               : "a condition that not all roles meet in the same round");
+        give_up(c, x->op,
+                loop ? "this loop has no partner: no other role makes its rounds by the same "
+                       "bound"
+                     : "a condition that not all roles meet in the same round");
         return false;
     }
     const OrderStop *s = &r->stops.at[e->at];
     bool deep = s->depth > (loop ? NESTED_MAX : NESTED_MAX - 1);
-    if (deep) give_up(c, x->op, "loops and conditions that depend on sizes or data are nested too deep");
+    if (deep)
+        give_up(c, x->op, "loops and conditions that depend on sizes or data are nested too deep");
     e->state = s->state;
     e->outer = loop ? s->outer : x->loop;
     e->outer_k = loop ? s->outer_k : s->k;
@@ -205,9 +224,11 @@ static void learn(Closure *c, const Model *m, const OrderRun *r)
     for (int d = 0; d < m->decisions.n; d++) {
         const Decision *x = &m->decisions.at[d];
         bool loop = x->op->op == OP_FOR;
-        if (x->unexplained) give_up(c, x->op, "the number of rounds comes from what no size explains");
+        if (x->unexplained)
+            give_up(c, x->op, "the number of rounds comes from what no size explains");
         // The last round of a step is told by the span, not by the number of rounds.
-        if (loop && x->op->opnd[3].base != 1) give_up(c, x->op, "a loop counts in steps that are not 1");
+        if (loop && x->op->opnd[3].base != 1)
+            give_up(c, x->op, "a loop counts in steps that are not 1");
         if (!entry_of(c, m, r, d, d ? &before : NULL, &e)) return;
         int left = e.outer_n < 0 ? 0 : MIN(e.outer_n - e.outer_k, c->far);
         from = site(c, e.state, left, true);
@@ -216,7 +237,9 @@ static void learn(Closure *c, const Model *m, const OrderRun *r)
         if (way) {
             bool same = before.outer == e.outer && before.outer_n >= 0;
             bool first = e.outer == d - 1 || (e.outer >= 0 && !same && last && !last->condition);
-            *way = (Number){.done = true, .inside = e.outer_n >= 0, .next = e.state,
+            *way = (Number){.done = true,
+                            .inside = e.outer_n >= 0,
+                            .next = e.state,
                             .later = same ? e.outer_k - before.outer_k : e.outer_k};
             if (first && e.outer_n >= 0 && !same) last->outer = true;
         }
@@ -232,18 +255,31 @@ static void learn(Closure *c, const Model *m, const OrderRun *r)
 }
 
 // `target`: the decision that the case is made for, its site (NULL: not known yet) and number.
-typedef struct { int n, value[PLAN_MAX], target, number; Site *site; } CasePlan;
+typedef struct {
+    int n, value[PLAN_MAX], target, number;
+    Site *site;
+} CasePlan;
 
 // False: stop, something is broken or was refused.
 static bool one_case(Closure *c, CasePlan *p)
 {
     Arena *a = arena_new((size_t)1 << 30);
     const CheckJob *j = c->job;
-    Model m = {.arena = a, .module = j->module, .fn = j->fn, .plan = j->plan,
-               .step = j->step, .diag = j->diag,
-               .terms = c->terms, .bytes = c->bytes, .replays = c->replays,
-               .whiles = c->whiles, .plan_taken = p->value, .plan_n = p->n,
-               .by_value = true, .first = c->first, .modulus = c->modulus};
+    Model m = {.arena = a,
+               .module = j->module,
+               .fn = j->fn,
+               .plan = j->plan,
+               .step = j->step,
+               .diag = j->diag,
+               .terms = c->terms,
+               .bytes = c->bytes,
+               .replays = c->replays,
+               .whiles = c->whiles,
+               .plan_taken = p->value,
+               .plan_n = p->n,
+               .by_value = true,
+               .first = c->first,
+               .modulus = c->modulus};
     OrderRun r = {0};
     bool go = true;
     model_start(&m);
@@ -253,9 +289,12 @@ static bool one_case(Closure *c, CasePlan *p)
     if (!ok && c->sweeping) {
         // no such case, or too large
     } else if (!ok && m.impossible) {
-        if (m.decisions.n == p->target && p->site) p->site->number[p->number].impossible = true;
-        else if (!c->plain) c->plain = true;
-        else go = false, give_up(c, m.refused_at, "no size leads to a case that should be one");
+        if (m.decisions.n == p->target && p->site)
+            p->site->number[p->number].impossible = true;
+        else if (!c->plain)
+            c->plain = true;
+        else
+            go = false, give_up(c, m.refused_at, "no size leads to a case that should be one");
     } else if (!ok) {
         give_up(c, m.refused_at, arena_strndup(c->arena, m.refused, strlen(m.refused)));
         go = false;
@@ -265,8 +304,9 @@ static bool one_case(Closure *c, CasePlan *p)
         for (int i = 0; i < r.faults.n && !m.n_unknown_loop; i++) tell(c, &m, &r.faults.at[i]);
         c->broken |= r.faults.n && !m.n_unknown_loop;
         if (r.faults.n && m.n_unknown_loop)
-            give_up(c, m.unknown_loop, "a case with rounds that no size explains looks wrong, and "
-                                       "may be no launch's");
+            give_up(c, m.unknown_loop,
+                    "a case with rounds that no size explains looks wrong, and "
+                    "may be no launch's");
         go = !r.faults.n;
         if (go) learn(c, &m, &r);
         c->plain = false;
@@ -279,7 +319,10 @@ static bool one_case(Closure *c, CasePlan *p)
 
 // A place in the search for a number that nobody has tried: a site by its state, how many outer
 // rounds are left in the case that leads there, and the number that led here from the place before.
-typedef struct { u64 state; int left, from, value; } Step;
+typedef struct {
+    u64 state;
+    int left, from, value;
+} Step;
 typedef VEC(Step) Steps;
 
 static void reach(Closure *c, Steps *q, Map *seen, Step s)
@@ -364,23 +407,30 @@ static void read_periods(Closure *c)
     for (int i = 0; i < fn->buffers.n; i++) {
         const ThreadBuffer *b = &fn->buffers.at[i];
         i64 slots = b->kind == BUF_MBAR ? thread_buffer_bytes(b) / 8 : 1;
-        if (slots > 1 && slots < 64) c->modulus = c->modulus / gcd(c->modulus, 2 * slots) * 2 * slots;
+        if (slots > 1 && slots < 64)
+            c->modulus = c->modulus / gcd(c->modulus, 2 * slots) * 2 * slots;
     }
     periodic_loops(c->arena, fn, &c->periods);
     c->last = 1;
     for (int i = 0; i < c->periods.n; i++) {
         const LoopPeriod *p = &c->periods.at[i];
         if (p->fixed) continue;
-        if (!p->periodic) give_up(c, p->why_at ? p->why_at : p->loop, p->why);
+        if (!p->periodic)
+            give_up(c, p->why_at ? p->why_at : p->loop, p->why);
         else if (p->conditional && !while_step(c->whiles, p->loop))
             give_up(c, p->loop, "the end of the loop is set on the way");
-        else if (p->first >= ROUNDS_MAX / 2) give_up(c, p->loop, "too many first rounds differ");
+        else if (p->first >= ROUNDS_MAX / 2)
+            give_up(c, p->loop, "too many first rounds differ");
         if (p->periodic) c->first = MAX(c->first, (int)MIN(p->first, ROUNDS_MAX));
-        if (p->last < ROUNDS_MAX / 2) c->last = MAX(c->last, (int)p->last);
-        else give_up(c, p->loop, "too many last rounds differ");
+        if (p->last < ROUNDS_MAX / 2)
+            c->last = MAX(c->last, (int)p->last);
+        else
+            give_up(c, p->loop, "too many last rounds differ");
         i64 m = p->periodic ? c->modulus / gcd(c->modulus, p->modulus) * p->modulus : c->modulus;
-        if (m <= PERIODIC_MODULUS_MAX) c->modulus = m;
-        else give_up(c, p->loop, "the rounds come back too late");
+        if (m <= PERIODIC_MODULUS_MAX)
+            c->modulus = m;
+        else
+            give_up(c, p->loop, "the rounds come back too late");
     }
     c->far = c->last + 2;
 }
@@ -394,9 +444,9 @@ static void read_partners(Closure *c)
     periodic_matches(c->arena, c->job->fn, &matches, &alone);
     for (int i = 0; i < alone.n; i++) {
         const LoopAlone *x = &alone.at[i];
-        give_up(c, x->loop, x->other ? arena_printf(c->arena, "%s (line %u)", x->why,
-                                                    x->other->loc.line)
-                                     : x->why);
+        give_up(c, x->loop,
+                x->other ? arena_printf(c->arena, "%s (line %u)", x->why, x->other->loc.line)
+                         : x->why);
     }
 }
 
@@ -413,13 +463,17 @@ static void report(Closure *c)
         b.n = 0;
     }
     if (c->open) {
-        buf_printf(&b, "not proved, explored up to %d rounds in %d cases: %s", c->most, c->runs, c->open);
+        buf_printf(&b, "not proved, explored up to %d rounds in %d cases: %s", c->most, c->runs,
+                   c->open);
         check_open(j, "handoff", c->open_at, b.s);
     } else if (!c->sites.n) {
         check_proved(j, "handoff", "no loop depends on sizes or data: all schedules are right");
     } else {
-        buf_printf(&b, "right on all schedules for every number of rounds (%d cases of up to %d rounds, "
-                       "%d states at loops)", c->runs, c->most, c->sites.n);
+        buf_printf(
+            &b,
+            "right on all schedules for every number of rounds (%d cases of up to %d rounds, "
+            "%d states at loops)",
+            c->runs, c->most, c->sites.n);
         check_proved(j, "handoff", b.s);
     }
     buf_free(&b);
@@ -442,8 +496,14 @@ static bool sweep(Closure *c)
 void check_order(const CheckJob *job)
 {
     Arena *a = arena_new((size_t)1 << 30);
-    Closure c = {.job = job, .arena = a, .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a),
-                 .whiles = whiles_new(a, job->fn), .by_key = map_new(a), .usual = 4};
+    Closure c = {.job = job,
+                 .arena = a,
+                 .terms = terms_new(a),
+                 .bytes = bytes_new(a),
+                 .replays = replays_new(a),
+                 .whiles = whiles_new(a, job->fn),
+                 .by_key = map_new(a),
+                 .usual = 4};
     CasePlan p = {.target = -1};
     read_periods(&c);
     read_partners(&c);

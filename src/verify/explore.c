@@ -49,15 +49,6 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static const PlanStep *step_of(const Plan *plan, const char *kernel)
-{
-    for (int i = 0; plan && i < plan->steps.n; i++) {
-        const PlanStep *s = plan->steps.at[i];
-        if (s->kind == STEP_KERNEL && strcmp(s->kernel, kernel) == 0) return s;
-    }
-    return NULL;
-}
-
 static bool size_of(void *ctx, const char *name, i64 *value)
 {
     const ExploreOptions *o = ctx;
@@ -289,7 +280,7 @@ ExploreVerdict explore_module(const ThreadModule *m, const Plan *plan, const Dia
     for (int i = 0; i < m->fns.n; i++) {
         Arena *a = arena_new((size_t)1 << 30);
         Job j = {.module = m, .fn = m->fns.at[i], .plan = plan, .diag = d, .o = o, .arena = a,
-                 .step = step_of(plan, m->fns.at[i]->name), .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a),
+                 .step = plan_step_of(plan, m->fns.at[i]->name), .terms = terms_new(a), .bytes = bytes_new(a), .replays = replays_new(a),
                  .whiles = whiles_new(a, m->fns.at[i]), .out = out};
         ExploreVerdict v = explore_kernel(&j);
         // A violation outweighs what could not be looked at.
