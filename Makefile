@@ -90,13 +90,17 @@ run: $(B)/baton
 	    $(B)/baton run kernels/attention/v1.co B=4 H=32 S=8192 --device=cuda:0; \
 	else echo "  no GPU here: on a machine with one the same command runs the kernel on it as well"; fi
 
-# A driver library without a GPU, which the runtime's tests open by its path.
-$(B)/tests/fake/libcuda.so.1: tests/unit/fake_cuda.c tests/unit/fake_cuda.h Makefile
+# The driver and its management library without a GPU, which the runtime's tests open by their path.
+FAKES := $(B)/tests/fake/libcuda.so.1 $(B)/tests/fake/libnvidia-ml.so.1 $(B)/tests/fake/libnvidia-ml-old.so.1
+$(B)/tests/fake/libcuda.so.1: tests/unit/fake_cuda.c tests/unit/fake_cuda.h
+$(B)/tests/fake/libnvidia-ml.so.1: tests/unit/fake_nvml.c tests/unit/fake_nvml.h
+$(B)/tests/fake/libnvidia-ml-old.so.1: tests/unit/fake_nvml.c tests/unit/fake_nvml.h
+$(FAKES): Makefile
 	@mkdir -p $(@D)
 	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $< -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(if $(findstring -old,$(notdir $@)),-DOLD) -shared -o $@ $(filter %.c,$^) -lpthread
 
-test-programs: all $(TESTS) $(B)/tests/mutants $(B)/tests/fake/libcuda.so.1
+test-programs: all $(TESTS) $(B)/tests/mutants $(FAKES)
 
 # The verifier is asked about every shipped kernel with one operation broken, on two processors.
 MUTANT_SOURCES := $(wildcard tests/mutants/*.c)
