@@ -27,30 +27,16 @@ A sound variant that is wrong ends the run with status 1; `membar` and `none` ar
 
 Needs PyTorch with CUDA. Tables go to standard output and, with all samples, to the folder $OUT when it is set."""
 import argparse, json, math, os, shlex, statistics, subprocess, sys, tempfile
-import ctypes
 from pathlib import Path
 
-from bench_attention import ROOT, Library, Tensor
+import record
+from library import ROOT, Library
 
 DIM, SLICES, SMS = 128, 4, 132
 LAUNCHES, SAMPLES, ROUNDS = 16, 15, 5
 VARIANTS = {"sequential": "--no-specialise", "proxy": "--handoff=proxy", "membar": "--handoff=membar --unsafe",
             "delay": "--handoff=delay -D EARLY=0"}
 UNSOUND = ("membar", "none")
-
-
-class CorrectLibrary(Library):
-    """Arguments of several types."""
-
-    def arguments(self, tensors):
-        args = (Tensor * len(tensors))()
-        codes = {"float32": 0, "float16": 1, "bfloat16": 2, "int32": 6, "uint8": 13}
-        for a, t in zip(args, tensors):
-            assert t.is_contiguous()
-            a.size, a.data, a.rank = ctypes.sizeof(Tensor), t.data_ptr(), t.dim()
-            a.type = codes[str(t.dtype).split(".")[1]]
-            a.dim = (ctypes.c_int64 * len(a.dim))(*t.shape)
-        return args
 
 
 def slots(o, case):
@@ -204,19 +190,36 @@ def measure(torch, o, library, made, tensors, judge, notes, label):
     return results
 
 
+COLUMNS = ["tokens", "heads", "segments", "layout", "direction", "falls:%", "matrix", "variant", "median:us",
+           "low:us", "high:us", "gain:%", "wrong", "worst"]
+
+
+def gain(results, rounds):
+    """Percent that a variant takes less than the sequential one; None without that one."""
+    first = results.get("sequential")
+    return first and 100 * (1 - statistics.median(rounds) / statistics.median(first["rounds"]))
+
+
+def rows(case, count, results):
+    """Of the record."""
+    return [[case["tokens"], case["heads"], count, "vk" if case["vk"] else "kv",
+             "reverse" if case["reverse"] else "forward", case["falls"], case["matrix"], name,
+             statistics.median(r["rounds"]), min(r["rounds"]), max(r["rounds"]), gain(results, r["rounds"]),
+             r["wrong"], r["worst"]] for name, r in results.items()]
+
+
 def table(case, count, length, results):
     """Lines, and the names of sound variants that were wrong."""
-    first = results.get("sequential")
     lines, failed = [], []
     for name, r in results.items():
-        us = statistics.median(r["rounds"])
-        gain = f"{100 * (1 - us / statistics.median(first['rounds'])):+6.1f}%" if first else " " * 7
+        us, percent = statistics.median(r["rounds"]), gain(results, r["rounds"])
+        less = " " * 7 if percent is None else f"{percent:+6.1f}%"
         verdict = f"worst error {r['worst']:.1e}"
         if r["wrong"]:
             verdict = f"WRONG: {r['wrong']} elements in {len(r['rounds'])} rounds, {r['next']} of them the slot's next"
             if name not in UNSOUND:
                 failed.append(name)
-        lines.append(f"  {name:24s} {us:8.3f} ({min(r['rounds']):.3f} to {max(r['rounds']):.3f}) {gain} "
+        lines.append(f"  {name:24s} {us:8.3f} ({min(r['rounds']):.3f} to {max(r['rounds']):.3f}) {less} "
                      f"{traffic(case, count) / us / 1e3:7.0f} GB/s  {verdict}")
     return lines, failed
 
@@ -248,6 +251,7 @@ def parse_options():
     options.add_argument("--quick", action="store_true", help="32768x32 alone")
     options.add_argument("--code", type=Path, help="folder with the code of the variants; made where it is missing")
     options.add_argument("--build-only", action="store_true", help="fill --code, needs no GPU")
+    record.option(options)
     return options.parse_args()
 
 
@@ -261,12 +265,12 @@ def main():
         return 0
     import torch
     torch.cuda.init()
-    library = CorrectLibrary(f"{o.build}/libbaton.so")
+    library = Library(f"{o.build}/libbaton.so")
     name = torch.cuda.get_device_properties(0).name
     lines = [f"{name}, PyTorch {torch.__version__}; us a launch: median of {o.rounds} rounds (range), a round is the "
              f"median of {SAMPLES} graphs of {LAUNCHES} launches; % less than sequential"]
     print(lines[0], flush=True)
-    notes, raw, failed, built = [], [], False, {}
+    notes, raw, made, failed, built = [], [], [], False, {}
     for case in cases(o):
         key = (case["reverse"], case["vk"], case["matrix"])
         if key not in built:
@@ -284,6 +288,7 @@ def main():
         failed |= bool(wrong) or len(results) < len(built[key])
         print("\n".join([label] + text), flush=True)
         lines += [label] + text
+        made += rows(case, count, results)
         raw.append({"case": case, "segments": count, "results": results})
         torch.cuda.empty_cache()
     print("\n".join(notes))
@@ -291,6 +296,9 @@ def main():
         out = Path(os.environ["OUT"])
         (out / "bench_correct.txt").write_text("\n".join(lines + notes) + "\n")
         (out / "bench_correct.json").write_text(json.dumps(raw))
+    if o.record:
+        written = record.table(COLUMNS, made, title="state correction, one sequence cut into segments", notes=notes)
+        record.write(o.record, [written], record.versions(o.build, torch))
     return int(failed or not raw or not any(r["results"] for r in raw))
 
 

@@ -11,11 +11,11 @@ machine it can be carried to the one with the GPU.
 One line a case: bytes of output that differ, milliseconds of both, the ratio CUDA/PTX (least and
 largest of the rounds); beyond 2% the line says so. Exit status 1 when bytes differ or anything
 fails, never when it is slow. Tables also go to $OUT when it is set."""
-import argparse, concurrent.futures, ctypes, os, re, shutil, subprocess, sys
+import argparse, concurrent.futures, ctypes, os, re, shutil, statistics, subprocess, sys
 from pathlib import Path
 
-from bench_attention import ROOT, Library, Tensor, MAX_RANK
-import gpu_meter
+import record
+from library import MAX_RANK, ROOT, Library, Tensor, ratio, turns
 
 FLAGS = ["-std=c++17", "-O3", "-gencode", "arch=compute_90a,code=sm_90a", "--Werror", "all-warnings",
          "-Xcompiler", "-Wall,-fPIC", "-shared", "-Xlinker", "-Bsymbolic"]
@@ -217,8 +217,8 @@ def cuda_launcher(base, plan, made, spaces, sizes, stream):
     return launch
 
 
-def run_case(torch, library, meter, base, sizes_text, timed):
-    """The cells of one line, and whether the outputs are equal."""
+def run_case(torch, library, base, sizes_text, timed):
+    """The cells of one line, whether the outputs are equal, and the figures of the record."""
     plan = Plan(Path(str(base) + ".ptx").read_text())
     if plan.others:
         raise RuntimeError("it has parameters that are no tensors; not known to this script")
@@ -245,15 +245,17 @@ def run_case(torch, library, meter, base, sizes_text, timed):
     untouched = float((bits["PTX"] == 0xff).float().mean())
     line = f"{'equal' if not differ else f'DIFFERENT: {differ}':>16} of {bits['PTX'].numel():>10} bytes"
     line += f" ({untouched:5.1%} ff)"
+    figures = [differ] + [None] * 5
     if timed and not differ:
         del bits
-        turns = gpu_meter.Contest(launches, torch.cuda, meter).sustained(5, 0.3, turn=0.1)
-        ms = {n: gpu_meter.statistics.median([m for t in ts for m in t.ms]) for n, ts in turns.items()}
-        ratio, low, high = gpu_meter.ratios(turns["PTX"], turns["CUDA"])
-        line += f"  PTX {ms['PTX']:8.4f} ms  CUDA {ms['CUDA']:8.4f} ms  {ratio:.3f} ({low:.3f}-{high:.3f})"
-        line += "" if abs(ratio - 1) <= LIMIT else "  OVER 2%"
+        made = turns(torch.cuda, launches, 5, 0.3, 0.1)
+        ms = {n: statistics.median([m for r in rounds for m in r]) for n, rounds in made.items()}
+        middle, low, high = ratio(made["CUDA"], made["PTX"])
+        figures = [differ, ms["PTX"], ms["CUDA"], middle, low, high]
+        line += f"  PTX {ms['PTX']:8.4f} ms  CUDA {ms['CUDA']:8.4f} ms  {middle:.3f} ({low:.3f}-{high:.3f})"
+        line += "" if abs(middle - 1) <= LIMIT else "  OVER 2%"
     library.lib.baton_unload(module)
-    return line, not differ and untouched < 0.5
+    return line, not differ and untouched < 0.5, figures
 
 
 def main():
@@ -262,6 +264,7 @@ def main():
     options.add_argument("--build", default=str(ROOT / "build"), help="folder of baton and libbaton.so")
     options.add_argument("--dir", default=str(ROOT / "build/compare_printers"))
     options.add_argument("--build-only", action="store_true")
+    record.option(options)
     o = options.parse_args()
     folder = Path(o.dir)
     names = [n for n in CASES if not o.words or any(w in n for w in o.words)]
@@ -273,16 +276,18 @@ def main():
         print(f"{len(names) - len(errors)} of {len(names)} built in {folder}")
         return int(bool(errors))
     import torch
-    library, meter = Library(f"{o.build}/libbaton.so"), gpu_meter.Meter(library="none")
-    lines, good = [], not errors
+    library = Library(f"{o.build}/libbaton.so")
+    lines, rows, good = [], [], not errors
     for name in names:
         if name in errors:
             continue
         for i, sizes in enumerate(CASES[name][2]):
             try:
-                text, equal = run_case(torch, library, meter, folder / name.replace(" ", "_"), sizes, i == 0)
+                base = folder / name.replace(" ", "_")
+                text, equal, figures = run_case(torch, library, base, sizes, i == 0)
             except RuntimeError as e:
-                text, equal = f"FAILED: {str(e).splitlines()[0]}", False
+                text, equal, figures = f"FAILED: {str(e).splitlines()[0]}", False, [None] * 6
+            rows.append([name, sizes, i == 0, *figures])
             good &= equal
             lines.append(f"{name:>14} {sizes:<22} {text}")
             print(lines[-1], flush=True)
@@ -291,6 +296,10 @@ def main():
     print(lines[-1])
     if os.environ.get("OUT"):
         Path(os.environ["OUT"], "compare_printers.txt").write_text("\n".join(lines) + "\n")
+    if o.record:
+        columns = ["case", "sizes", "timed", "differ:bytes", "ptx:ms", "cuda:ms", "ratio", "low", "high"]
+        record.write(o.record, [record.table(columns, rows, title="CUDA C++ through nvcc, against PTX")],
+                     record.versions(o.build, torch))
     return int(not good)
 
 

@@ -8,10 +8,10 @@
 #   cuda_check.sh build [DIR]
 #       builds what the next one runs: single operations, and kernels by both printers. DIR is
 #       build/cuda_check
-#   cuda_check.sh gpu [DIR]
+#   cuda_check.sh gpu [DIR [OPTIONS]]
 #       on a machine with a Hopper GPU and PyTorch: each operation gives the emulator's bits; each
 #       kernel gives the same bits by both printers (tools/compare_printers.py), and both are timed
-#       in turns. The machine needs no nvcc if DIR was built elsewhere.
+#       in turns. The machine needs no nvcc if DIR was built elsewhere. OPTIONS go to that script.
 # BUILD is the folder of baton's own build (default build).
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -58,7 +58,8 @@ build) build ;;
 gpu)
     [ -e "$dir/ops.cubin" ] || build || exit 1
     OPS_IMAGE="$dir/ops.cubin" "$dir/ops" || exit 1
-    python3 "$here/tools/compare_printers.py" --build "$BUILD" --dir "$dir"
+    [ $# -gt 2 ] && shift 2 || shift $#
+    python3 "$here/tools/compare_printers.py" --build "$BUILD" --dir "$dir" "$@"
     ;;
 *) sed -n '2,16p' "$0" | cut -c3-; exit 2 ;;
 esac

@@ -14,6 +14,8 @@ did not run, 3 when there is no compute-sanitizer."""
 import argparse, concurrent.futures, os, re, shutil, signal, subprocess, sys, time
 from pathlib import Path
 
+import record
+
 ROOT = Path(__file__).resolve().parent.parent
 CUDA = "/usr/local/cuda/bin/"
 
@@ -93,6 +95,7 @@ def main():
     options.add_argument("--limit", type=float, default=120, help="seconds of one run")
     options.add_argument("--jobs", type=int, default=8)
     options.add_argument("--sanitizer", default=find("compute-sanitizer"))
+    record.option(options)
     o = options.parse_args()
     if not o.sanitizer:
         print("there is no compute-sanitizer")
@@ -114,6 +117,7 @@ def main():
             command = [f"{o.build}/baton", "run", file, "--device=cuda:0", "--once", *given.split()]
             log = folder / f"{Path(file).stem}-{i}.{tool}.txt"
             jobs[i, tool] = pool.submit(run, o.sanitizer, tool, command, log, o.limit, "launched once")
+    said_of = {t: [] for t in tools}
     lines = [f"{'kernel':>24} {'sizes':<20} | " + "  ".join(f"{t:>18}" for t in tools)]
     clean = True
     for i, (file, given) in enumerate(cases):
@@ -121,12 +125,17 @@ def main():
         for tool in tools:
             said, seconds = jobs[i, tool].result()
             clean &= said == "0"
+            said_of[tool].append(said)
             cells.append(f"{said:>10} {seconds:5.1f} s")
         lines.append(f"{Path(file).stem:>24} {given or 'as in the contract':<20} | " + "  ".join(cells))
         print(("\n".join(lines) if i == 0 else lines[-1]), flush=True)
     lines += notes + ["clean" if clean else "NOT CLEAN"]
     print("\n".join(lines[-1 - len(notes):]))
     (folder / "table.txt").write_text("\n".join(lines) + "\n")
+    if o.record:
+        rows = [[t, len(all_said), sum(s != "0" for s in all_said)] for t, all_said in said_of.items()]
+        made = record.table(["tool", "runs", "not_clean"], rows, title="compute-sanitizer", notes=notes)
+        record.write(o.record, [made], record.versions(o.build))
     return int(not clean or any("believe" in n for n in notes))
 
 

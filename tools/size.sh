@@ -2,9 +2,11 @@
 # size.sh - lines per folder, and the caps that keep the project readable: files up to 1,200 lines,
 # functions up to 150, lines up to 100 columns (160 at most, for tables), and a budget for the whole. Fails beyond a cap.
 # Tables of measured numbers are data and are named in DATA.
+# The budget: compiler, emulator, verifier and runtime took 79,000 lines of the 84,000 that they had; `baton bench`,
+# `baton package` and `baton trace` got 8,000 more.
 set -eu
 cd "$(dirname "$0")/.."
-BUDGET=84000
+BUDGET=92000
 DATA="approx_table.h"
 
 files=$(find src rt include ops -name '*.[ch]' | sort)

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Every kernel of tests/race and its right twin under `baton stress`, on a machine with a Hopper GPU:
 
-    make && python3 tools/stress_corpus.py [--write] [--launches 400] [--minutes 10] [WORD ...]
+    make && python3 tools/stress_corpus.py [--write] [--record FILE.json] [--launches 400] [--minutes 10] [WORD ...]
 
 One line a kernel: its verdict and its twin's. WORDS select files. --write puts the verdicts, with
 date, GPU and driver, into tests/race/gpu.list, which the table of docs/verification.md reads. The
 full reports go to $OUT/stress, or build/stress. Exit status 1 when a right version differs, hangs
 or dies, 3 without a GPU."""
 import argparse, datetime, os, re, subprocess, sys, time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import record
 
 ROOT = Path(__file__).resolve().parent.parent
 RACE = ROOT / "tests/race"
@@ -72,6 +75,16 @@ class Runner:
         return f"no verdict ({status})", text.strip().splitlines()[-1][:100] if text.strip() else ""
 
 
+def write_record(o, counts, kernels, bad, seconds):
+    """`counts`: (is it right, verdict) -> kernels."""
+    corpus = record.table(["kernels", "launches", "not_clean", "seconds:s"],
+                          [[kernels, o.launches, bad, round(seconds)]], "corpus", "tests/race under baton stress")
+    verdicts = record.table(["version", "verdict", "kernels"],
+                            [["right" if right else "bug", v, n] for (right, v), n in sorted(counts.items())],
+                            "verdicts", "what it said of them")
+    record.write(o.record, [corpus, verdicts], record.versions(o.build))
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--build", default=str(ROOT / "build"))
@@ -82,8 +95,9 @@ def main():
     options.add_argument("--jobs", type=int, default=4)
     options.add_argument("--write", action="store_true")
     options.add_argument("words", nargs="*")
+    record.option(options)
     o = options.parse_args()
-    runner, kernels = Runner(o), jobs(o.words)
+    runner, kernels, started = Runner(o), jobs(o.words), time.monotonic()
     with ThreadPoolExecutor(o.jobs) as pool:
         results = list(pool.map(runner.run, kernels))
     bad = 0
@@ -98,6 +112,9 @@ def main():
         lines = [f"# baton stress, {datetime.date.today()}, {runner.device}; {o.launches} launches each"]
         lines += [f"{name}: {verdict}" for (name, _, _), (verdict, _) in zip(kernels, results)]
         (RACE / "gpu.list").write_text("\n".join(lines) + "\n")
+    if o.record:
+        counts = Counter((right, verdict) for (_, _, right), (verdict, _) in zip(kernels, results))
+        write_record(o, counts, len(kernels), bad, time.monotonic() - started)
     return 1 if bad else 0
 
 

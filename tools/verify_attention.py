@@ -22,8 +22,10 @@ wrong. Tables also go to $OUT/verify_attention.txt when OUT is set."""
 import argparse, concurrent.futures, os, subprocess, sys, tempfile, time
 from pathlib import Path
 
-from bench_attention import D, ROOT, Library, kernels
+import record
+from library import ROOT, Library, kernels
 
+D = 128
 SLACK = 5e-4
 GUARD = 1 << 13          # elements before and after the output
 GUARD_BITS = 0x2b3c
@@ -227,14 +229,26 @@ def same_bits(torch, library, modules, runs, tallies):
 
 # ---- all of it ----------------------------------------------------------------------------------
 
+COLUMNS = ["part", "kernel", "cases", "elements", "wrong", "nan", "guard", "unequal", "failed", "worst", "rms"]
+
+
+def rms(t):
+    return (t.squares / t.elements) ** 0.5 if t.elements else 0
+
+
+def rows(part, tallies):
+    """Of the record. The emulator's bits are compared, not errors."""
+    return [[part, name, t.cases, t.elements, t.wrong, t.nan, t.guard, t.unequal, t.failed,
+             *([None, None] if part == "emulator" else [float(f"{t.worst:.3g}"), float(f"{rms(t):.3g}")])]
+            for name, t in tallies.items()]
+
 
 def table(part, tallies, seconds):
     lines = [f"{part + f' ({seconds:.0f} s)':>32} | cases   elements   wrong     NaN   guard unequal failed | "
              "worst error  rms error"]
     for name, t in tallies.items():
-        rms = (t.squares / t.elements) ** 0.5 if t.elements else 0
         lines.append(f"{name[-32:]:>32} | {t.cases:5d} {t.elements:10d} {t.wrong:7d} {t.nan:7d} {t.guard:7d} "
-                     f"{t.unequal:7d} {t.failed:6d} | {t.worst:11.3e} {rms:10.3e} {'BAD' if t.bad() else 'ok'}")
+                     f"{t.unequal:7d} {t.failed:6d} | {t.worst:11.3e} {rms(t):10.3e} {'BAD' if t.bad() else 'ok'}")
     return lines
 
 
@@ -245,6 +259,7 @@ def main():
     options.add_argument("--large", default="4096,8192,16384", help="lengths; empty for none")
     options.add_argument("--parts", default="odd,large,emulator")
     options.add_argument("--fp32", action="store_true", help="reference in fp32 instead of fp64")
+    record.option(options)
     o = options.parse_args()
     folder, parts = Path(tempfile.mkdtemp()), o.parts.split(",")
     compiled = kernels(o.kernel, o.build, folder)
@@ -257,7 +272,7 @@ def main():
     dtype = torch.float32 if o.fp32 else torch.float64
     runs = list(start_emulator(torch, o, sources, folder)) if "emulator" in parts else []
     cases = {"odd": ODD, "large": [(4, int(s), 32, "uniform") for s in o.large.split(",") if s]}
-    lines, bad = [], False
+    lines, bad, made = [], False, []
     for part in parts:
         tallies, started = {name: Tally() for name in modules}, time.monotonic()
         for case in cases.get(part, ()):
@@ -267,12 +282,16 @@ def main():
             tallies = {name: tallies[name] for name in sources}
             same_bits(torch, library, modules, runs, tallies)
         lines += table(part, tallies, time.monotonic() - started)
+        made += rows(part, tallies)
         bad |= any(t.bad() or not t.cases for t in tallies.values())
         print("\n".join(lines[-1 - len(tallies):]), flush=True)
     lines.append("WRONG" if bad else "every element is right")
     print(lines[-1])
     if os.environ.get("OUT"):
         Path(os.environ["OUT"], "verify_attention.txt").write_text("\n".join(lines) + "\n")
+    if o.record:
+        record.write(o.record, [record.table(COLUMNS, made, title="every element of causal attention")],
+                     record.versions(o.build, torch))
     return int(bad)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of tools/sanitize.py without its tool: what it reads from texts, and a whole run with a
 shell script in the tool's place (arguments: folder of baton's build, scratch folder)."""
-import os, subprocess, sys
+import json, os, subprocess, sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -46,7 +46,7 @@ tool.write_text('#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift 2; done\ncase 
 tool.chmod(0o755)
 expect("a run that hangs ends", run(str(tool), "memcheck", ["copy.co"], scratch / "log", 0.2, "")[0], "timeout")
 words = [sys.executable, str(ROOT / "tools/sanitize.py"), "--build", str(build), "--sanitizer", str(tool),
-         "--tools", "memcheck", "kernels/learn/rowsum.co", "kernels/learn/add.co:N=9"]
+         "--tools", "memcheck", "--record", str(scratch / "r.json"), "kernels/learn/rowsum.co", "kernels/learn/add.co:N=9"]
 os.environ |= {"OUT": str(scratch), "LD_LIBRARY_PATH": f"{build}/tests/fake", "PATH": "/usr/bin:/bin",
                "PYTHONDONTWRITEBYTECODE": "1"}
 p = subprocess.run(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -56,5 +56,7 @@ expect("clean kernel", lines["rowsum"].split("|")[1].split()[0], "0")
 expect("kernel with errors", lines["add"].split("|")[1].split()[0], "2")
 expect("a tool that is blind is named, or not tried", "of a kernel that is wrong" in p.stdout or "no nvcc" in p.stdout, True)
 expect("table in OUT", "NOT CLEAN" in (scratch / "sanitize/table.txt").read_text(), True)
+data = json.loads((scratch / "r.json").read_text())
+expect("the record", data["tables"][0]["rows"], [["memcheck", 2, 1]])
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed != 0)
