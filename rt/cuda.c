@@ -25,16 +25,6 @@ void cuda_leave(const CudaDevice *d)
     d->driver.context_pop(&c);
 }
 
-// Runs `call` (an expression of type CuResult) inside the context and returns its status.
-#define IN_CONTEXT(d, e, call, ...)                                                    \
-    do {                                                                               \
-        baton_status entered = cuda_enter((d), (e));                                   \
-        if (entered) return entered;                                                   \
-        CuResult result = (call);                                                      \
-        cuda_leave(d);                                                                 \
-        return result ? rt_driver_fail(&(d)->driver, result, (e), __VA_ARGS__) : BATON_OK; \
-    } while (0)
-
 // ---- memory -------------------------------------------------------------------------------------
 
 // Empty tensors get an address too: the driver refuses to allocate 0 bytes.
@@ -352,7 +342,9 @@ static const RtDeviceOps cuda_ops = {
     .stream_new = cuda_stream_new, .stream_free = cuda_stream_free,
     .pack = cuda_pack, .launch = cuda_launch, .sync = cuda_sync,
     .mark_new = cuda_mark_new, .mark = cuda_mark, .mark_ms = cuda_mark_ms,
-    .mark_free = cuda_mark_free, .close = cuda_close,
+    .mark_free = cuda_mark_free, .queues = true, .copy = cuda_copy, .passed = cuda_passed,
+    .graph_begin = cuda_graph_begin, .graph_end = cuda_graph_end,
+    .graph_launch = cuda_graph_launch, .graph_free = cuda_graph_free, .close = cuda_close,
 };
 
 // Finds GPU `number` and reads what must be known before a context is worth its time.
@@ -379,6 +371,7 @@ static baton_status identify(CudaDevice *d, int number, RtError *e)
     base->prop[PROP_SM_COUNT] = sms;
     base->prop[PROP_SMEM_MAX] = smem;
     base->driver_version = v->version;
+    cuda_facts(d);
     // Code for sm_90a runs on 9.0 and nowhere else: its "a" promises nothing to later GPUs.
     if (base->major != 9 || base->minor != 0)
         return rt_fail(e, BATON_WRONG_DEVICE,

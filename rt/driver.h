@@ -14,6 +14,8 @@ typedef struct CuModuleOpaque *CuModule;
 typedef struct CuFunctionOpaque *CuFunction;
 typedef struct CuStreamOpaque *CuStream;
 typedef struct CuEventOpaque *CuEvent;
+typedef struct CuGraphOpaque *CuGraph;         // a graph as recorded
+typedef struct CuGraphExecOpaque *CuGraphExec; // ready to be launched
 
 // Values of the driver's enums that the runtime uses.
 enum {
@@ -25,9 +27,12 @@ enum {
     CU_ERROR_NO_BINARY_FOR_GPU = 209,
     CU_ERROR_INVALID_PTX = 218,
     CU_ERROR_NOT_FOUND = 500,
+    CU_ERROR_NOT_READY = 600,
 
     // Device attributes.
+    CU_DEVICE_CLOCK_KHZ = 13,
     CU_DEVICE_SM_COUNT = 16,
+    CU_DEVICE_L2_BYTES = 38,
     CU_DEVICE_MAJOR = 75,
     CU_DEVICE_MINOR = 76,
     CU_DEVICE_SMEM_OPTIN = 97,
@@ -46,6 +51,8 @@ enum {
     CU_JIT_VERBOSE = 12,
 
     CU_STREAM_NON_BLOCKING = 1, // flag: work of it does not wait for the default stream
+
+    CU_CAPTURE_THREAD_LOCAL = 1, // calls of other threads do not disturb the recording
 
     CU_LAUNCH_CLUSTER = 4,      // launch attribute: extents of the cluster
 
@@ -119,7 +126,20 @@ typedef struct {
     X(event_record, "cuEventRecord", true, (CuEvent e, CuStream s))                               \
     X(event_sync, "cuEventSynchronize", true, (CuEvent e))                                        \
     X(event_ms, "cuEventElapsedTime", true, (float *out, CuEvent from, CuEvent to))               \
-    X(event_destroy, "cuEventDestroy_v2", true, (CuEvent e))
+    X(event_destroy, "cuEventDestroy_v2", true, (CuEvent e))                                      \
+    /* For measuring and messages: the runtime can live without. */                               \
+    X(device_pci, "cuDeviceGetPCIBusId", false, (char *out, int bytes, int device))               \
+    X(event_query, "cuEventQuery", false, (CuEvent e))                                            \
+    X(copy_device, "cuMemcpyDtoDAsync_v2", false,                                                 \
+      (CuAddress to, CuAddress from, size_t bytes, CuStream s))                                   \
+    X(capture_begin, "cuStreamBeginCapture_v2", false, (CuStream s, int mode))                    \
+    X(capture_end, "cuStreamEndCapture", false, (CuStream s, CuGraph *out))                       \
+    X(graph_make, "cuGraphInstantiateWithFlags", false,                                           \
+      (CuGraphExec *out, CuGraph g, unsigned long long flags))                                    \
+    X(graph_upload, "cuGraphUpload", false, (CuGraphExec g, CuStream s))                          \
+    X(graph_launch, "cuGraphLaunch", false, (CuGraphExec g, CuStream s))                          \
+    X(graph_exec_destroy, "cuGraphExecDestroy", false, (CuGraphExec g))                           \
+    X(graph_destroy, "cuGraphDestroy", false, (CuGraph g))
 
 typedef struct {
     void *library;              // handle of dlopen
@@ -137,7 +157,7 @@ void rt_driver_close(RtDriver *d);
 baton_status rt_driver_fail(const RtDriver *d, CuResult r, RtError *e, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-// ---- a GPU as the runtime's device (cuda.c, cuda_load.c) ----------------------------------------
+// ---- a GPU as the runtime's device (cuda.c, cuda_load.c, cuda_measure.c) ------------------------
 typedef struct {
     RtDevice base;
     RtDriver driver;
@@ -156,8 +176,29 @@ typedef struct {
 baton_status cuda_enter(const CudaDevice *d, RtError *e);
 void cuda_leave(const CudaDevice *d);
 
+// Runs `call` (an expression of type CuResult) inside the context and returns its status.
+#define IN_CONTEXT(d, e, call, ...)                                                    \
+    do {                                                                               \
+        baton_status entered = cuda_enter((d), (e));                                   \
+        if (entered) return entered;                                                   \
+        CuResult result = (call);                                                      \
+        cuda_leave(d);                                                                 \
+        return result ? rt_driver_fail(&(d)->driver, result, (e), __VA_ARGS__) : BATON_OK; \
+    } while (0)
+
 // PTX, which the driver assembles, or machine code onto the device. See RtDeviceOps.load.
 baton_status cuda_load(RtDevice *device, const RtCode *c, RtModule **out, RtTimes *t, RtError *e);
 void cuda_unload(RtModule *m);
+
+// cuda_measure.c: see RtDeviceOps.
+baton_status cuda_copy(RtDevice *device, void *to, const void *from, size_t bytes, void *stream,
+                       RtError *e);
+baton_status cuda_passed(RtDevice *device, void *mark, bool *out, RtError *e);
+baton_status cuda_graph_begin(RtDevice *device, void *stream, RtError *e);
+baton_status cuda_graph_end(RtDevice *device, void *stream, void **out, RtError *e);
+baton_status cuda_graph_launch(RtDevice *device, void *graph, void *stream, RtError *e);
+void cuda_graph_free(RtDevice *device, void *graph);
+// Facts of the record that the device can do without: RtDevice.l2_bytes, .sm_mhz, .pci.
+void cuda_facts(CudaDevice *d);
 
 #endif

@@ -232,6 +232,46 @@ static void emulator_mark_free(RtDevice *d, void *mark)
     free(mark);
 }
 
+static baton_status emulator_passed(RtDevice *d, void *mark, bool *out, RtError *e)
+{
+    (void)d, (void)mark, (void)e;
+    *out = true;
+    return BATON_OK;
+}
+
+static baton_status emulator_copy_inside(RtDevice *d, void *to, const void *from, size_t bytes,
+                                         void *stream, RtError *e)
+{
+    (void)stream;
+    return emulator_copy(d, to, from, bytes, e);
+}
+
+static baton_status no_graphs(RtError *e)
+{
+    return rt_fail(e, BATON_UNSUPPORTED, "the emulator has no graphs");
+}
+
+static baton_status emulator_graph_begin(RtDevice *d, void *stream, RtError *e)
+{
+    (void)d, (void)stream;
+    return no_graphs(e);
+}
+
+static baton_status emulator_graph_end(RtDevice *d, void *stream, void **graph, RtError *e)
+{
+    (void)d, (void)stream;
+    *graph = NULL;
+    return no_graphs(e);
+}
+
+static baton_status emulator_graph_launch(RtDevice *d, void *graph, void *stream, RtError *e)
+{
+    (void)d, (void)graph, (void)stream;
+    return no_graphs(e);
+}
+
+static void emulator_graph_free(RtDevice *d, void *graph) { (void)d, (void)graph; }
+
 // ---- opening ------------------------------------------------------------------------------------
 
 static void emulator_close(RtDevice *device)
@@ -249,7 +289,10 @@ static const RtDeviceOps emulator_ops = {
     .stream_new = emulator_stream_new, .stream_free = emulator_stream_free,
     .pack = emulator_pack, .launch = emulator_launch, .sync = emulator_sync,
     .mark_new = emulator_mark_new, .mark = emulator_mark, .mark_ms = emulator_mark_ms,
-    .mark_free = emulator_mark_free, .close = emulator_close,
+    .mark_free = emulator_mark_free, .queues = false, .copy = emulator_copy_inside,
+    .passed = emulator_passed, .graph_begin = emulator_graph_begin,
+    .graph_end = emulator_graph_end, .graph_launch = emulator_graph_launch,
+    .graph_free = emulator_graph_free, .close = emulator_close,
 };
 
 // Plans that size a persistent grid by the number of multiprocessors get the grid of a real card.
@@ -262,6 +305,7 @@ baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtErro
     // The emulated card is an H200.
     d->base.major = 9;
     d->base.prop[PROP_SMEM_MAX] = 227 * 1024;
+    d->base.l2_bytes = -1;
     rt_emulator_set(&d->base, o);
     *out = &d->base;
     return BATON_OK;

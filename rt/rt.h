@@ -106,6 +106,18 @@ typedef struct {
     baton_status (*mark)(RtDevice *, void *mark, void *stream, RtError *);
     baton_status (*mark_ms)(RtDevice *, void *from, void *to, double *ms, RtError *);
     void (*mark_free)(RtDevice *, void *);
+    // For measuring. BATON_UNSUPPORTED where the driver, or the emulator, cannot do it.
+    bool queues;           // launches go into a queue and the host goes on; false: they have ended
+    baton_status (*copy)(RtDevice *, void *to, const void *from, size_t bytes, void *stream,
+                         RtError *); // inside device memory; in order with the kernels
+    baton_status (*passed)(RtDevice *, void *mark, bool *, RtError *); // waits for nothing
+    // Between begin and end what this thread puts into `stream` (not NULL; no marks) is recorded
+    // instead of run. The graph launches it again as one piece, on any stream. A failed end leaves
+    // no recording. graph_free(NULL) does nothing.
+    baton_status (*graph_begin)(RtDevice *, void *stream, RtError *);
+    baton_status (*graph_end)(RtDevice *, void *stream, void **graph, RtError *);
+    baton_status (*graph_launch)(RtDevice *, void *graph, void *stream, RtError *);
+    void (*graph_free)(RtDevice *, void *graph);
     void (*close)(RtDevice *);
 } RtDeviceOps;
 
@@ -115,6 +127,9 @@ struct RtDevice {          // first member of each device's own struct
     int major, minor;      // compute capability (the emulator's: 9.0)
     int driver_version;    // 13000 is 13.0; 0: no driver
     i64 prop[PROP_COUNT];  // what plan expressions may ask
+    i64 l2_bytes;          // of the level-2 cache; -1 unknown
+    double sm_mhz;         // the multiprocessors' highest clock; 0 unknown
+    char pci[24];          // "0000:17:00.0"; "" unknown
 };
 
 typedef struct RtHostCache RtHostCache;

@@ -43,7 +43,8 @@ static void reset(Test *t)
     FakeCuda alive = *t->fake;
     *t->fake = (FakeCuda){.devices = 1, .major = 9, .driver_version = 13000,
                           .contexts = alive.contexts, .depth = alive.depth,
-                          .allocations = alive.allocations, .events = alive.events};
+                          .allocations = alive.allocations, .events = alive.events,
+                          .graphs = alive.graphs};
 }
 
 typedef struct {
@@ -91,7 +92,8 @@ static void unload(Test *t, Loaded *l)
     rt_unload(l->module);
     l->device->ops->close(l->device);
     expect(t, t->fake->contexts == 0 && t->fake->depth == 0 && t->fake->events == 0 &&
-                  t->fake->allocations == 0 && t->fake->outside_context == 0,
+                  t->fake->allocations == 0 && t->fake->graphs == 0 &&
+                  t->fake->outside_context == 0,
            "everything was given back, and no call stood outside the context", NULL);
 }
 

@@ -7,6 +7,7 @@
 #include "fake_cuda.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,8 +100,14 @@ int cuDeviceGetAttribute(int *out, int attribute, int device)
     SCRIPTED();
     if (device < 40) return 101;
     *out = attribute == 16 ? 132 : attribute == 75 ? state.major : attribute == 76 ? state.minor
-         : attribute == 97 ? 232448 : -1;
+         : attribute == 97 ? 232448 : attribute == 38 ? 50 << 20 : attribute == 13 ? 1980000 : -1;
     return *out < 0;
+}
+
+int cuDeviceGetPCIBusId(char *out, int bytes, int device)
+{
+    SCRIPTED();
+    return snprintf(out, (size_t)bytes, "0000:%02x:00.0", device - 40 + 0x17) >= bytes;
 }
 
 int cuDevicePrimaryCtxRetain(void **out, int device)
@@ -129,6 +136,43 @@ int cuCtxPopCurrent_v2(void **out)
     __atomic_sub_fetch(&state.depth, 1, __ATOMIC_SEQ_CST);
     *out = &state;
     return 0;
+}
+
+// ---- time ---------------------------------------------------------------------------------------
+
+// The device works off its queue: what is put in begins when the host has put it there and all
+// before it has ended. Without launch_ns a launch takes 0 to 4 ms in turn, a record 1 ms, and the
+// host no time.
+static uint64_t host_ns, device_ns;
+
+static void queue(uint64_t ns)
+{
+    host_ns += state.call_ns;
+    if (device_ns < host_ns) device_ns = host_ns;
+    device_ns += ns;
+}
+
+static void wait_until(uint64_t ns)
+{
+    if (host_ns < ns) host_ns = ns;
+}
+
+// A stream is a recording of a graph when it is the one that was begun last.
+typedef struct {
+    int launches;
+    uint64_t ns;
+    bool ready;                // may be launched
+} Graph;
+static Graph *recording;
+static void *recorded_stream;
+
+static bool recorded(void *stream, uint64_t ns, int launches)
+{
+    if (!recording || stream != recorded_stream) return false;
+    recording->ns += ns;
+    recording->launches += launches;
+    state.recorded += launches;
+    return true;
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -168,11 +212,20 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *stream)
 {
     IN_CONTEXT();
-    (void)stream;
+    if (recorded(stream, state.fill_ns, 0)) return 0;
+    queue(state.fill_ns);
     memset((void *)(uintptr_t)to, byte, bytes);
     state.fills++;
     state.last_fill = (void *)(uintptr_t)to;
     state.last_fill_bytes = bytes;
+    return 0;
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    IN_CONTEXT();
+    (void)stream;
+    memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
 
@@ -272,12 +325,6 @@ int cuFuncGetParamInfo(void *f, size_t index, size_t *offset, size_t *bytes)
     return 0;
 }
 
-// The clock of the events: 1 ms more for each record, and 0 to 4 more for a launch, in turn.
-static int clock_ms;
-typedef struct {
-    int at;
-} Event;
-
 // ---- launches -----------------------------------------------------------------------------------
 
 typedef struct {
@@ -290,6 +337,12 @@ typedef struct {
     } *attributes;
     uint32_t nattributes;
 } Config;
+
+static uint64_t launch_time(void)
+{
+    uint64_t turn = (uint64_t)state.nlaunches % 5;
+    return state.launch_ns ? state.launch_ns + turn * state.launch_step_ns : turn * 1000000;
+}
 
 int cuLaunchKernelEx(const Config *c, void *f, void **params, void **extra)
 {
@@ -307,11 +360,74 @@ int cuLaunchKernelEx(const Config *c, void *f, void **params, void **extra)
         l.nparams++;
     }
     pthread_mutex_lock(&record_lock);
-    clock_ms += state.nlaunches % 5;
-    state.launch[state.nlaunches++ % FAKE_LAUNCHES] = l;
+    if (!strcmp(l.kernel, "baton_hold")) {
+        state.holds++;
+        memcpy(&state.held_ns, l.param[0], sizeof state.held_ns);
+        queue(state.held_ns);
+    } else if (!recorded(c->stream, launch_time(), 1)) {
+        queue(launch_time());
+        state.launch[state.nlaunches++ % FAKE_LAUNCHES] = l;
+    }
     pthread_mutex_unlock(&record_lock);
     return 0;
 }
+
+int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    IN_CONTEXT();
+    if (!stream || mode != 1 || recording) return 900;
+    recording = calloc(1, sizeof *recording);
+    recorded_stream = stream;
+    state.graphs++;
+    return 0;
+}
+
+int cuStreamEndCapture(void *stream, void **out)
+{
+    if (!recording || stream != recorded_stream) return 901;
+    *out = recording;
+    recording = NULL;
+    SCRIPTED();
+    return 0;
+}
+
+int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags)
+{
+    IN_CONTEXT();
+    Graph *g = malloc(sizeof *g);
+    *g = *(Graph *)graph;
+    g->ready = true;
+    state.graphs++;
+    *out = g;
+    return flags != 0;
+}
+
+int cuGraphUpload(void *graph, void *stream)
+{
+    IN_CONTEXT();
+    (void)stream;
+    return !((Graph *)graph)->ready;
+}
+
+int cuGraphLaunch(void *graph, void *stream)
+{
+    IN_CONTEXT();
+    Graph *g = graph;
+    if (!g->ready || (recording && stream == recorded_stream)) return 1;
+    queue(g->ns);
+    state.replays++;
+    return 0;
+}
+
+static int free_graph(void *graph)
+{
+    free(graph);
+    state.graphs--;
+    return 0;
+}
+
+int cuGraphExecDestroy(void *graph) { return free_graph(graph); }
+int cuGraphDestroy(void *graph) { return free_graph(graph); }
 
 int cuTensorMapEncodeTiled(void *out, int type, uint32_t rank, void *base, const uint64_t *dim,
                            const uint64_t *stride, const uint32_t *box,
@@ -344,9 +460,9 @@ int cuStreamSynchronize(void *stream)
     const char *hang = getenv("FAKE_CUDA_HANG");
     while (hang && state.nlaunches >= atoi(hang)) pause();
     (void)stream;
+    wait_until(device_ns);
     return 0;
 }
-
 
 int cuStreamCreate(void **out, unsigned flags)
 {
@@ -362,6 +478,10 @@ int cuStreamDestroy_v2(void *stream)
     return 0;
 }
 
+typedef struct {
+    uint64_t at;               // when it passes, on the device's clock
+} Event;
+
 int cuEventCreate(void **out, unsigned flags)
 {
     IN_CONTEXT();
@@ -374,19 +494,28 @@ int cuEventRecord(void *e, void *stream)
 {
     IN_CONTEXT();
     (void)stream;
-    ((Event *)e)->at = ++clock_ms;
+    queue(state.launch_ns ? 0 : 1000000);
+    ((Event *)e)->at = device_ns;
     return 0;
+}
+
+int cuEventQuery(void *e)
+{
+    IN_CONTEXT();
+    return ((Event *)e)->at <= host_ns ? 0 : 600;
 }
 
 int cuEventSynchronize(void *e)
 {
     IN_CONTEXT();
-    return e ? 0 : 1;
+    if (!e) return 1;
+    wait_until(((Event *)e)->at);
+    return 0;
 }
 
 int cuEventElapsedTime(float *out, void *from, void *to)
 {
-    *out = (float)(((Event *)to)->at - ((Event *)from)->at);
+    *out = (float)((double)(((Event *)to)->at - ((Event *)from)->at) / 1e6);
     return 0;
 }
 

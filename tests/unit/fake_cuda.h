@@ -36,6 +36,11 @@ typedef struct {
                                // the usual
     const char *error_log;     // what it says when it fails
     int local_bytes;           // of each thread, in every kernel; 0: $FAKE_CUDA_LOCAL
+    // Clocks of the host and of the device, which works off its queue. 0: as described in the .c
+    // file.
+    uint64_t call_ns;          // of the host, for each launch, fill and mark
+    uint64_t launch_ns, launch_step_ns; // of the device: launch i takes launch_ns + i % 5 steps
+    uint64_t fill_ns;          // of the device, for each fill
     // The record.
     FakeLaunch launch[FAKE_LAUNCHES];
     int nlaunches;
@@ -50,6 +55,10 @@ typedef struct {
     void *last_fill;
     size_t last_fill_bytes;
     int outside_context;       // calls that needed a current context and had none
+    int graphs;                // alive, recorded and launchable ones
+    int recorded, replays;     // launches into graphs; launches of graphs
+    int holds;                 // launches of kernels named baton_hold, which are no launches
+    uint64_t held_ns;          // the last of them lasts
 } FakeCuda;
 
 typedef FakeCuda *FakeCudaState(void);
