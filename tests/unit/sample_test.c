@@ -150,8 +150,8 @@ static void test_batches(Test *t)
     baton_status s = rt_sample(launch, NULL, &o, &out, &e);
     expect(t, !s && !out.host_bound && all_near(out.ms, 1000, 20e-6), "short launches",
            s ? e.text : text_of(t, &out));
-    // 133 launches with their marks are a batch.
-    expect(t, t->fake->holds == 1 + 8 && out.t1 - out.t0 > 8 * 0.5, "a hold for each batch",
+    // 133 launches with their marks are a batch; the first hold is in front of the span.
+    expect(t, t->fake->holds == 1 + 8 && out.t1 - out.t0 > 7 * 0.5, "a hold for each batch",
            text_of(t, &out));
     unload(t, &l);
 }
@@ -381,7 +381,7 @@ static void test_emulator(Test *t)
     expect(t, !s && positive && !out.host_bound && out.group == 2, "samples on the emulator",
            e.text);
     expect(t, all <= out.t1 - out.t0 && out.t0 >= before + out.load_ms && out.load_ms >= 5 &&
-                  rt_now_ms() - out.t0 >= 10,
+                  rt_now_ms() - before >= out.load_ms + 10,
            "are its own time", text_of(t, &out));
     o = (RtSampling){.repeat = 3, .group = 1, .cold_bytes = 4096};
     expect(t, !rt_sample(launch, NULL, &o, &out, &e), "with a cold cache", e.text);
