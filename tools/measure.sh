@@ -1,54 +1,76 @@
 #!/bin/sh
-# measure.sh - everything that docs/measurements.md states, on a machine with a Hopper GPU:
-#   1. compile times of every kernel             5. attention against cuDNN, burst and sustained, joules
-#   2. GPU and emulator: the same bits           6. attention: every element against fp64
-#   3. matrix products against cuBLAS            7. both printers: the same bits, the same speed
-#   4. first launch, assembled and from cache    8. compute-sanitizer
+# measure.sh - everything that docs/measurements.md states, on a machine with a Hopper GPU, as results files.
 #
-#     measure.sh [NUMBERS]       only these parts, as in "measure.sh 568"
+#     measure.sh [PART ...]      only these parts, as in "measure.sh attention pipelines"; --help lists them
 #
-# 3, 5, 6 and 7 need PyTorch, 7 also nvcc. Files go to build/measure, tables to $OUT when it is set. Fails
-# when anything is wrong, never when it is slow.
+# PART.json goes to $OUT (build/measure); copied to docs/results it is what tools/measurements.py makes the page of.
+# Fails when anything is wrong, never when it is slow. A part whose needs are missing is skipped, and said to be.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-WORK=build/measure
-mkdir -p "$WORK"
-status=0
-parts=${1:-12345678}
-OUT=${OUT:-$PWD/$WORK}
+OUT=${OUT:-$PWD/build/measure}
 export OUT
-wanted() { case $parts in *$1*) say "$2" ;; *) return 1 ;; esac; }
-torch() { python3 -c 'import torch' 2> /dev/null || { echo "PyTorch is not installed here; skipped"; return 1; }; }
+WORK=build/measure/work
+status=0
+
+# Name, needs (- nothing, torch, nvcc, sanitizer), what it says.
+PARTS='attention torch kernels and peers in turns, burst and sustained
+gemm torch matrix products beside cuBLAS
+correct torch the state correction under each handoff policy
+verify_attention torch every element of attention against fp64, and the bits of the emulator
+pipelines - kernels that [[pipeline]] made beside the ones by hand
+printers nvcc PTX and CUDA C++ of each kernel: the same bits, the same speed
+same_bits - GPU and emulator: the same bits
+clusters - the same for clusters with multicast
+run - attention v1 by baton run
+first_launch - assembled, and from the cache of the driver
+compile - compile times of every kernel
+stress - tests/race under random delays
+sanitize sanitizer kernels under compute-sanitizer'
+
 say() { printf '\n==== %s\n' "$*"; }
 fail() { echo "FAILED: $*"; status=1; }
+# record PART TITLE COLUMN...: a results file of tab-separated rows on standard input.
+record() {
+    part=$1
+    shift
+    python3 tools/record.py "$OUT/$part.json" "$@" --command "sh tools/measure.sh $part" || fail "$part"
+}
+has() {
+    case $1 in
+    -) ;;
+    torch) python3 -c 'import torch' 2> /dev/null ;;
+    nvcc) python3 -c 'import torch' 2> /dev/null && { command -v nvcc || test -x /usr/local/cuda/bin/nvcc; } > /dev/null ;;
+    sanitizer) { command -v compute-sanitizer || test -x /usr/local/cuda/bin/compute-sanitizer; } > /dev/null ;;
+    esac
+}
 
-make -j"$(nproc)" > "$WORK/make.log" 2>&1 || { tail -20 "$WORK/make.log"; exit 1; }
-export CUDA_CACHE_PATH="$PWD/$WORK/cache" # the driver's folder of assembled code
-rm -rf "$CUDA_CACHE_PATH"
-mkdir "$CUDA_CACHE_PATH"
-
-compile_times() {
+# Median and maximum of 20 processes.
+compile() {
     for k in kernels/*/*.co; do
         for _ in $(seq 20); do build/baton build "$k" -o /dev/null --time 2>&1 | awk '/in all/ { print $1 }'; done |
-            sort -n | awk -v k="$k" '{ t[NR] = $1 } END { printf "%10.3f ms (max %.3f)  %s\n", t[int((NR + 1) / 2)], t[NR], k }'
-    done
+            sort -n | awk -v k="${k#kernels/}" '{ t[NR] = $1 } END { printf "%s\t%s\t%s\n", k, t[int((NR + 1) / 2)], t[NR] }'
+    done > "$WORK/compile.tsv"
+    cat "$WORK/compile.tsv"
+    record compile "compile time, median and maximum of 20 processes" kernel median:ms max:ms --cpu < "$WORK/compile.tsv"
 }
 
 compare() { # FILE OUTPUT SIZES...
     file=$1 output=$2
     shift 2
+    cases=$((cases + 1))
     for d in emu cuda:0; do
         build/baton run "$file" "$@" --device=$d --repeat=20 --out "$output=$WORK/$d.npy" > "$WORK/$d.txt" 2>&1 ||
-            { cat "$WORK/$d.txt"; fail "$file $* on $d"; return; }
+            { cat "$WORK/$d.txt"; differ=$((differ + 1)); fail "$file $* on $d"; return; }
     done
-    grep -h -E 'worst error|TFLOPS|GB/s' "$WORK/cuda:0.txt"
     if cmp -s "$WORK/emu.npy" "$WORK/cuda:0.npy"; then
         echo "    equal bit for bit: $file $*"
     else
+        differ=$((differ + 1))
         fail "$file $*: $(cmp -l "$WORK/emu.npy" "$WORK/cuda:0.npy" | wc -l) bytes differ"
     fi
 }
 same_bits() {
+    cases=0 differ=0
     compare kernels/learn/copy.co dst
     compare kernels/learn/copy.co dst M=65 N=63
     compare kernels/learn/add.co c
@@ -68,33 +90,69 @@ same_bits() {
         compare "$k" o B=1 H=1 S=1
         compare "$k" o B=1 H=2 S=640
     done
+    printf 'kernels at their default size and at odd ones\t%d\t%d\n' $cases $differ |
+        record same_bits "GPU and emulator, the same bits" what cases differ
+}
+
+clusters() {
+    sh tests/gpu/clusters.sh > "$WORK/clusters.txt" || fail "clusters"
+    cat "$WORK/clusters.txt"
+    awk '/ bits / { n++; bad += !/ bits same / } END { printf "clusters with multicast\t%d\t%d\n", n, bad }' "$WORK/clusters.txt" |
+        record clusters "clusters on GPU and emulator" what cases differ
+}
+
+# One line of the record: kernel, milliseconds, TFLOPS, worst error.
+run() {
+    build/baton run kernels/attention/v1.co B=4 H=32 S=8192 --device=cuda:0 --repeat=200 > "$WORK/run.txt" 2>&1 || fail "run"
+    cat "$WORK/run.txt"
+    awk '/^  time / { ms = $2 } /^  speed / { tf = $2 } / worst error / { e = $3 }
+        END { printf "attention/v1\t%s\t%s\t%s\n", ms, tf, e }' "$WORK/run.txt" |
+        record run "attention v1 by baton run" kernel median:ms tflops:TFLOPS worst
 }
 
 # With an empty cache of the driver, then with what that process left in it, twice.
 first_launch() {
-    CUDA_CACHE_PATH="$PWD/$WORK/first_cache"
-    rm -rf "$CUDA_CACHE_PATH"
-    mkdir "$CUDA_CACHE_PATH"
-    for n in 1 2 3; do
-        build/baton run kernels/attention/v1.co --device=cuda:0 --once --time > "$WORK/first.txt" 2>&1 ||
-            { cat "$WORK/first.txt"; fail "first launch"; }
-        awk -v n=$n '{ print "    " $0 }
-            / ms  (driver|context)$/ { start += $1; next }
+    rm -rf "$WORK/first_cache"
+    mkdir "$WORK/first_cache"
+    for n in "first, the driver's cache empty" second third; do
+        CUDA_CACHE_PATH="$PWD/$WORK/first_cache" build/baton run kernels/attention/v1.co --device=cuda:0 --once --time \
+            > "$WORK/first.txt" 2>&1 || { cat "$WORK/first.txt"; fail "first launch"; }
+        awk -v n="$n" '/ ms  (driver|context)$/ { start += $1; next }
             / ms  (in all|assembled and loaded|launch prepared|first launch)$/ { own += $1 }
-            END { printf "process %d: driver and context %.1f ms; from .co to the launched kernel beyond them %.1f ms\n", n, start, own }' \
-            "$WORK/first.txt"
-    done
+            END { printf "%s\t%.1f\t%.1f\n", n, start, own }' "$WORK/first.txt"
+    done > "$WORK/first.tsv"
+    cat "$WORK/first.tsv"
+    record first_launch "first launch of attention v1" process context:ms beyond:ms < "$WORK/first.tsv"
 }
 
-wanted 1 "1. compile times, milliseconds: median of 20 processes" && compile_times
-wanted 2 "2. GPU and emulator, the same bits" && same_bits
-wanted 3 "3. matrix products against cuBLAS" && torch &&
-    { python3 tools/bench_gemm.py --protocol || fail "bench_gemm"; }
-wanted 4 "4. first launch" && first_launch
-wanted 5 "5. attention against cuDNN" && torch &&
-    { python3 tools/bench_attention.py --protocol --peers \
-        --kernel "$(ls kernels/attention/*.co | tr '\n' ',')" || fail "bench_attention"; }
-wanted 6 "6. attention, every element" && torch && { python3 tools/verify_attention.py || fail "verify_attention"; }
-wanted 7 "7. both printers" && torch && { sh tools/cuda_check.sh gpu || fail "cuda_check"; }
-wanted 8 "8. compute-sanitizer" && { python3 tools/sanitize.py || fail "sanitize"; }
+script() { # PART SCRIPT OPTIONS...: one that writes its record itself
+    part=$1
+    shift
+    "$@" --record "$OUT/$part.json" || fail "$part"
+}
+attention() { :; }
+gemm() { :; }
+correct() { script correct python3 tools/bench_correct.py; }
+verify_attention() { script verify_attention python3 tools/verify_attention.py; }
+pipelines() { script pipelines python3 tools/pipeline_speed.py; }
+printers() { script printers sh tools/cuda_check.sh gpu build/cuda_check; }
+stress() { script stress python3 tools/stress_corpus.py --launches 200; }
+sanitize() { script sanitize python3 tools/sanitize.py; }
+
+names=$(printf '%s\n' "$PARTS" | cut -d' ' -f1)
+case ${1:-} in -*) sed -n '2,8p' "$0" | cut -c3-; printf '%s\n' "$PARTS"; exit 0 ;; esac
+for part in "$@"; do
+    printf '%s\n' "$names" | grep -qx -e "$part" || { echo "there is no part $part; there are" $names; exit 2; }
+done
+mkdir -p "$WORK"
+make -j"$(nproc)" > "$WORK/make.log" 2>&1 || { tail -20 "$WORK/make.log"; exit 1; }
+export CUDA_CACHE_PATH="$PWD/$WORK/cache" # the driver's folder of assembled code
+rm -rf "$CUDA_CACHE_PATH"
+mkdir "$CUDA_CACHE_PATH"
+for part in ${*:-$names}; do
+    line=$(printf '%s\n' "$PARTS" | grep "^$part ")
+    needs=${line#* } what=${line#* * }
+    say "$part: $what"
+    if has "${needs%% *}"; then "$part"; else echo "skipped: needs ${needs%% *}"; fi
+done
 exit $status
