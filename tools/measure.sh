@@ -130,8 +130,10 @@ script() { # PART SCRIPT OPTIONS...: one that writes its record itself
     shift
     "$@" --record "$OUT/$part.json" || fail "$part"
 }
-attention() { :; }
-gemm() { :; }
+attention() {
+    python3 tools/bench_attention.py --protocol --peers --kernel "$(ls kernels/attention/*.co | tr '\n' ',')" || fail attention
+}
+gemm() { python3 tools/bench_gemm.py --protocol || fail gemm; }
 correct() { script correct python3 tools/bench_correct.py; }
 verify_attention() { script verify_attention python3 tools/verify_attention.py; }
 pipelines() { script pipelines python3 tools/pipeline_speed.py; }
