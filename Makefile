@@ -113,7 +113,7 @@ $(B)/tests/mutants: $(MUTANT_SOURCES) tests/mutants/mutants.h $(B)/libbaton.a Ma
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(MUTANT_SOURCES) $(B)/libbaton.a $(LDLIBS)
 
 # The compiler once more, with a call in each basic block, for the test that counts them.
-COUNTED := $(filter-out src/cli/% src/emu/% rt/%,$(SOURCES))
+COUNTED := $(filter-out src/cli/% src/job/% src/bench/% src/emu/% rt/%,$(SOURCES))
 $(B)/tests/growth_test: $(COUNTED:%.c=$(B)/count/%.o)
 $(B)/tests/growth_test: tests/unit/growth_test.c Makefile
 	@mkdir -p $(@D)

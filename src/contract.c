@@ -3,6 +3,7 @@
 // Every line is read by a small cursor over its value; its errors point at the word. Continuation
 // lines were joined with one blank, so a place behind the first line is only near.
 #include "contract.h"
+#include "ast/ast.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -20,8 +20,10 @@
 #ifndef BATON_CONTRACT_H
 #define BATON_CONTRACT_H
 
-#include "ast/ast.h"
+#include "base/expr.h"
 #include "plan/plan.h"
+
+typedef struct AstFile AstFile; // ast/ast.h: only the reader looks inside
 
 // Every part keeps its place in the file, so that what is found wrong later, against the function
 // or the arrays, can still point there.

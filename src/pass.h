@@ -22,7 +22,7 @@ enum { PASS_MAX = 32, PASS_MAX_NEEDS = 3 };
 
 // One run of the pipeline: what the caller wants, and what the passes leave for each other. A
 // result is there once the pass that makes it has run, and stays until the arena goes.
-typedef struct {
+typedef struct Compilation {
     // what to compile
     const char *path;          // for messages
     const char *text;          // must outlive the Compilation

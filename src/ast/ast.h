@@ -271,7 +271,7 @@ typedef struct { // an object-like macro as it stands at the end of the file
     Loc loc;     // line 0 for -D
 } AstMacro;
 
-typedef struct {
+typedef struct AstFile {
     u16 file;       // Diag index
     AstPart *parts; // in order; their texts are the whole file (without `__cok__ {` and its `}`)
     int nparts;     // entries of parts

@@ -35,8 +35,9 @@ static const CliOption options[] = {
 };
 
 typedef struct {
-    RunOptions o;          // what the emulator needs
-    VEC(RunSetting) wrong, right, dump;
+    CliSource source;
+    JobOptions o;          // what the emulator needs
+    VEC(JobSetting) wrong, right, dump;
     i64 runs;
     bool help;
     Arena *arena;
@@ -63,11 +64,11 @@ static void print_help(void)
 
 // ---- the command line ---------------------------------------------------------------------------
 
-static bool setting(DiagnoseWords *j, const char *option, const char *word, RunSetting *out)
+static bool setting(DiagnoseWords *j, const char *option, const char *word, JobSetting *out)
 {
     const char *equals = strchr(word, '=');
     if (equals && equals > word && equals[1]) {
-        *out = (RunSetting){arena_strndup(j->arena, word, (size_t)(equals - word)), equals + 1};
+        *out = (JobSetting){arena_strndup(j->arena, word, (size_t)(equals - word)), equals + 1};
         return true;
     }
     diag_error(j->diag, (Loc){0}, arena_printf(j->arena, "for example: %s o=o.npy", option),
@@ -77,15 +78,15 @@ static bool setting(DiagnoseWords *j, const char *option, const char *word, RunS
 
 static void positional(DiagnoseWords *j, const char *word)
 {
-    RunSetting s;
+    JobSetting s;
     size_t n = strlen(word);
     if ((n < 3 || strcmp(word + n - 3, ".co") != 0) && strchr(word, '=')) {
         if (setting(j, "a size", word, &s)) vec_push(j->arena, &j->o.sizes, s);
-    } else if (j->o.source.path) {
+    } else if (j->source.path) {
         diag_error(j->diag, (Loc){0}, "sizes are given as NAME=VALUE",
-                   "baton diagnose takes one file, found `%s` after %s", word, j->o.source.path);
+                   "baton diagnose takes one file, found `%s` after %s", word, j->source.path);
     } else {
-        j->o.source.path = word;
+        j->source.path = word;
     }
 }
 
@@ -103,15 +104,15 @@ static bool read_words(DiagnoseWords *j, int argc, char **argv)
 {
     CliArgs args = {argc, argv, 0, false, options, COUNT(options), "diagnose", j->arena, j->diag};
     const char *value;
-    RunSetting s;
+    JobSetting s;
     i64 seed = 0;
     for (;;) {
         switch (cli_next(&args, &value)) {
         case CLI_END: j->o.seed = (u64)seed; return diag_errors(j->diag) == 0;
         case CLI_BAD: break;
         case CLI_POSITIONAL: positional(j, value); break;
-        case OPT_ENTRY: j->o.source.entry = value; break;
-        case OPT_DEFINE: cli_define(&j->o.source, value, j->arena, j->diag); break;
+        case OPT_ENTRY: j->source.entry = value; break;
+        case OPT_DEFINE: cli_define(&j->source, value, j->arena, j->diag); break;
         case OPT_ARG:
             if (setting(j, "--arg", value, &s)) vec_push(j->arena, &j->o.args, s);
             break;
@@ -129,7 +130,7 @@ static bool read_words(DiagnoseWords *j, int argc, char **argv)
         case OPT_RUNS: number(j, "--runs", value, 1, 10000000, &j->runs); break;
         case OPT_HELP:
         case OPT_H: j->help = true; break;
-        CLI_PROGRAM_CASES(&j->o.source, value, j->arena, j->diag);
+        CLI_PROGRAM_CASES(&j->source, value, j->arena, j->diag);
         default: BUG("option without a case");
         }
     }
@@ -138,7 +139,7 @@ static bool read_words(DiagnoseWords *j, int argc, char **argv)
 // ---- files --------------------------------------------------------------------------------------
 
 // An array of a file with the type that its SPEC names.
-static bool load(DiagnoseWords *j, const char *option, const RunSetting *s, DataSpec *spec)
+static bool load(DiagnoseWords *j, const char *option, const JobSetting *s, DataSpec *spec)
 {
     const char *why = data_parse(j->arena, s->text, spec);
     if (!why && spec->kind != DATA_FILE) why = "a .npy file is needed";
@@ -151,8 +152,8 @@ static bool load(DiagnoseWords *j, const char *option, const RunSetting *s, Data
 }
 
 // The contents of output `a` from a file of the same shape and bits.
-static const u8 *load_output(DiagnoseWords *j, const RunArray *a, const char *option,
-                             const RunSetting *s)
+static const u8 *load_output(DiagnoseWords *j, const JobArray *a, const char *option,
+                             const JobSetting *s)
 {
     DataSpec spec;
     if (!load(j, option, s, &spec)) return NULL;
@@ -174,10 +175,10 @@ static const u8 *load_output(DiagnoseWords *j, const RunArray *a, const char *op
     return NULL;
 }
 
-static int find_output(DiagnoseWords *j, const Run *r, const char *option, const char *name)
+static int find_output(DiagnoseWords *j, const Job *r, const char *option, const char *name)
 {
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         if (strcmp(a->param->name, name) == 0 && a->param->kind == PLAN_TENSOR && a->param->out)
             return i;
     }
@@ -189,7 +190,7 @@ static int find_output(DiagnoseWords *j, const Run *r, const char *option, const
 // ---- the search ---------------------------------------------------------------------------------
 
 typedef struct {
-    Run run;
+    Job run;
     int *array;            // of each output of the job
     int status;
 } Again;
@@ -197,10 +198,10 @@ typedef struct {
 static bool run_again(void *ctx, const EmuFault *f, const u8 **result)
 {
     Again *g = ctx;
-    g->status = run_calm(&g->run, NULL, f);
+    g->status = job_calm(&g->run, NULL, f);
     int n = 0;
     for (int i = 0; i < g->run.narrays; i++)
-        if (g->run.array[i].result) result[n++] = g->run.array[i].result + RUN_GUARD;
+        if (g->run.array[i].result) result[n++] = g->run.array[i].result + JOB_GUARD;
     return g->status == EXIT_RIGHT;
 }
 
@@ -214,16 +215,16 @@ static bool compare_dump(const DiagnoseOutput *o, const DiagnoseDump *dump, Buf 
 }
 
 // Direct comparisons with the dumps, and with the inputs where these say something.
-static void compare(const DiagnoseJob *j, const Run *r, const DiagnoseRequest *q, Buf *out)
+static void compare(const DiagnoseJob *j, const Job *r, const DiagnoseRequest *q, Buf *out)
 {
     for (int k = 0; k < j->noutputs; k++) {
         if (!j->output[k].wrong) continue;
         for (int i = 0; i < q->ndumps; i++) compare_dump(&j->output[k], &q->dump[i], out);
         for (int i = 0; i < r->narrays; i++) {
-            const RunArray *a = &r->array[i];
+            const JobArray *a = &r->array[i];
             if (a->param->kind != PLAN_TENSOR || !a->param->in || a->param->out) continue;
             DiagnoseDirect d = diagnose_direct(&j->output[k], a->param->type, a->value.rank,
-                                               a->value.dim, a->block + RUN_GUARD);
+                                               a->value.dim, a->block + JOB_GUARD);
             if (d.fits && d.equal && d.equal * DIAGNOSE_CHANCE >= d.wrong)
                 diagnose_direct_print(&j->output[k], a->param->name, &d, out);
         }
@@ -245,24 +246,25 @@ static void note_other_right(const DiagnoseOutput *o, const u8 *calm, Buf *out)
 // Outputs of the job, and the calm run that the record is made in.
 static int record(Again *g, DiagnoseJob *j, const DiagnoseRequest *q, Buf *out)
 {
-    Run *r = &g->run;
+    Job *r = &g->run;
     enum { RECORD_LIMIT = 1 << 30 }; // bytes of copies of slots
     EmuHistory *h = emu_history_new(r->arena, RECORD_LIMIT);
-    int status = run_open_device(r);
-    if (status == EXIT_RIGHT) status = run_prepare(r);
-    if (status == EXIT_RIGHT) status = run_calm(r, h, NULL);
+    r->code = (RtCode){.name = r->path, .thread = r->c->thread};
+    int status = job_open_device(r);
+    if (status == EXIT_RIGHT) status = job_prepare(r);
+    if (status == EXIT_RIGHT) status = job_calm(r, h, NULL);
     if (status != EXIT_RIGHT) return status;
     DiagnoseOutput *o = ARENA_ARRAY(r->arena, DiagnoseOutput, r->narrays + 1);
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         if (!a->result) continue;
         const u8 *right = q->right ? q->right[i] : NULL;
         u8 *calm = arena_alloc(r->arena, a->bytes + 1);
-        memcpy(calm, a->result + RUN_GUARD, a->bytes);
+        memcpy(calm, a->result + JOB_GUARD, a->bytes);
         o[j->noutputs] = (DiagnoseOutput){.name = a->param->name, .type = a->param->type,
                                           .rank = a->value.rank, .count = a->count,
                                           .right = right ? right : calm, .wrong = q->wrong[i],
-                                          .address = a->device + RUN_GUARD};
+                                          .address = a->device + JOB_GUARD};
         memcpy(o[j->noutputs].dim, a->value.dim, sizeof o->dim);
         if (right && q->wrong[i]) note_other_right(&o[j->noutputs], calm, out);
         j->noutputs++;
@@ -272,19 +274,19 @@ static int record(Again *g, DiagnoseJob *j, const DiagnoseRequest *q, Buf *out)
     return EXIT_RIGHT;
 }
 
-int diagnose_run(const Run *r, const DiagnoseRequest *q, Buf *out)
+int diagnose_run(const Job *r, const DiagnoseRequest *q, Buf *out)
 {
-    RunOptions o = *r->options;
+    JobOptions o = *r->options;
     o.device = "emu";
-    Again g = {.run = {.options = &o, .c = r->c, .plan = r->plan, .contract = r->contract,
+    Again g = {.run = {.options = &o, .path = r->path, .c = r->c, .plan = r->plan, .contract = r->contract,
                        .arena = r->arena, .diag = r->diag, .narrays = r->narrays,
                        .symbol = r->symbol}};
-    g.run.array = ARENA_ARRAY(r->arena, RunArray, r->narrays + 1);
+    g.run.array = ARENA_ARRAY(r->arena, JobArray, r->narrays + 1);
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &g.run.array[i];
+        JobArray *a = &g.run.array[i];
         *a = r->array[i];
         a->device = NULL;
-        if (a->result) a->result = arena_alloc(r->arena, a->bytes + 2 * (size_t)RUN_GUARD);
+        if (a->result) a->result = arena_alloc(r->arena, a->bytes + 2 * (size_t)JOB_GUARD);
     }
     DiagnoseJob j = {.arena = r->arena, .run = run_again, .ctx = &g, .max_runs = q->runs,
                      .files = r->diag};
@@ -296,14 +298,14 @@ int diagnose_run(const Run *r, const DiagnoseRequest *q, Buf *out)
         if (found.wrong) compare(&j, &g.run, q, out);
         status = g.status ? g.status : found.explained < found.wrong ? EXIT_WRONG : EXIT_RIGHT;
     }
-    run_close(&g.run);
+    job_close(&g.run);
     return status;
 }
 
 // ---- with a kernel, and without -----------------------------------------------------------------
 
 // --wrong and --right of the command line, by array.
-static bool load_outputs(DiagnoseWords *j, const Run *r, const u8 **wrong, const u8 **right)
+static bool load_outputs(DiagnoseWords *j, const Job *r, const u8 **wrong, const u8 **right)
 {
     for (int i = 0; i < j->wrong.n; i++) {
         int k = find_output(j, r, "--wrong", j->wrong.at[i].name);
@@ -366,15 +368,15 @@ static int without_kernel(DiagnoseWords *j, Buf *out)
     return !dump ? EXIT_INPUT : all ? EXIT_RIGHT : EXIT_WRONG;
 }
 
-static int with_kernel(DiagnoseWords *j, Run *r, Buf *out)
+static int with_kernel(DiagnoseWords *j, Job *r, Buf *out)
 {
-    if (!run_bind_sizes(r) || !run_fill_arrays(r)) return EXIT_INPUT;
+    if (!job_bind_sizes(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     if (r->from_case) stress_fill_case(r->from_case, r);
     const u8 **wrong = ARENA_ARRAY(j->arena, const u8 *, r->narrays + 1);
     const u8 **right = ARENA_ARRAY(j->arena, const u8 *, r->narrays + 1);
     const DiagnoseDump *dump = load_dumps(j);
     if (!dump || !load_outputs(j, r, wrong, right)) return EXIT_INPUT;
-    buf_printf(out, "%s\n", j->o.source.path);
+    buf_printf(out, "%s\n", j->source.path);
     DiagnoseRequest q = {wrong, right, (int)j->runs, j->dump.n, dump};
     return diagnose_run(r, &q, out);
 }
@@ -383,18 +385,18 @@ static int diagnose_words(DiagnoseWords *j)
 {
     Buf out = {0};
     int status = EXIT_INPUT;
-    if (!j->o.source.path) {
+    if (!j->source.path) {
         status = without_kernel(j, &out);
     } else if (!j->wrong.n) {
         diag_error(j->diag, (Loc){0}, "for example: --wrong o=bad.npy",
                    "baton diagnose needs a wrong output");
     } else {
         Compilation c = {.until = FORM_PTX, .arena = j->arena, .diag = j->diag};
-        j->o.source.options.assembled = true; // it runs on the emulator
-        Run r = {.options = &j->o, .c = &c, .arena = j->arena, .diag = j->diag};
+        j->source.options.assembled = true; // it runs on the emulator
+        Job r = {.options = &j->o, .path = j->source.path, .c = &c, .arena = j->arena, .diag = j->diag};
         StressCase from_case = {0};
-        if (stress_read_program(&r, &from_case)) status = with_kernel(j, &r, &out);
-        run_free_arrays(&r);
+        if (stress_read_program(&j->source, &r, &from_case)) status = with_kernel(j, &r, &out);
+        job_free_arrays(&r);
         buf_free(&c.ptx);
     }
     if (out.n) fwrite(out.s, 1, out.n, stdout);

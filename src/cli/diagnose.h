@@ -19,9 +19,9 @@ typedef struct {
 } DiagnoseRequest;
 
 // Looks for the generation of a slot that the wrong values come from, and appends the report.
-// `r`: sizes bound and arrays filled (run_bind_sizes, run_fill_arrays); its device is not used, the
+// `r`: sizes bound and arrays filled (job_bind_sizes, job_fill_arrays); its device is not used, the
 // emulator is opened for this. EXIT_RIGHT: every wrong element is explained, or none is wrong;
 // EXIT_WRONG: some are not; else the reason is in the Diag.
-int diagnose_run(const Run *r, const DiagnoseRequest *q, Buf *out);
+int diagnose_run(const Job *r, const DiagnoseRequest *q, Buf *out);
 
 #endif

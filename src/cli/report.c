@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-static bool on_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
+static bool on_emulator(const Job *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
 
 // Right means: nothing was written outside the arrays, no schedule changed a bit or had a hazard,
 // and where there is a reference, every compared element is within the tolerance and none is NaN.
-bool run_is_right(const Run *r)
+bool run_is_right(const Job *r)
 {
     if (r->guard || r->differs || r->unexpected || r->schedules_with_hazards) return false;
     return !r->reference || (r->found.wrong == 0 && r->found.nan == 0);
@@ -21,7 +21,7 @@ bool run_is_right(const Run *r)
 // Every line begins with the word that it is about, so that scripts may look for it.
 static void label(Buf *out, const char *word) { buf_printf(out, "  %-10s", word); }
 
-static void report_device(const Run *r, Buf *out)
+static void report_device(const Job *r, Buf *out)
 {
     const RtDevice *d = r->device;
     label(out, "device");
@@ -38,7 +38,7 @@ static void report_device(const Run *r, Buf *out)
 }
 
 // "q, k, v: bf16[1, 512, 2, 128]": parameters of equal type and shape share an entry.
-static void report_sizes(const Run *r, Buf *out)
+static void report_sizes(const Job *r, Buf *out)
 {
     const Plan *p = r->plan;
     label(out, "sizes");
@@ -49,10 +49,10 @@ static void report_sizes(const Run *r, Buf *out)
     label(out, "arrays");
     bool first = true;
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         bool shown = a->param->kind != PLAN_TENSOR;
         for (int k = 0; k < i && !shown; k++) {
-            const RunArray *b = &r->array[k];
+            const JobArray *b = &r->array[k];
             shown = b->param->kind == PLAN_TENSOR && b->param->type == a->param->type &&
                     b->value.rank == a->value.rank &&
                     memcmp(a->value.dim, b->value.dim, sizeof a->value.dim) == 0;
@@ -62,7 +62,7 @@ static void report_sizes(const Run *r, Buf *out)
         buf_printf(out, "%s%s", first ? "" : "; ", a->param->name);
         first = false;
         for (int k = i + 1; k < r->narrays; k++) {
-            const RunArray *b = &r->array[k];
+            const JobArray *b = &r->array[k];
             if (b->param->kind == PLAN_TENSOR && b->param->type == a->param->type &&
                 b->value.rank == a->value.rank &&
                 memcmp(a->value.dim, b->value.dim, sizeof a->value.dim) == 0)
@@ -77,12 +77,12 @@ static void report_sizes(const Run *r, Buf *out)
 }
 
 // Only what has a source; outputs start as NaN and are not named.
-static void report_inputs(const Run *r, Buf *out)
+static void report_inputs(const Job *r, Buf *out)
 {
     bool any = false;
     label(out, "inputs");
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         if (!a->has_spec) continue;
         // Neighbours with the same source share its text.
         bool last = i + 1 == r->narrays || !r->array[i + 1].has_spec ||
@@ -98,7 +98,7 @@ static void report_inputs(const Run *r, Buf *out)
 }
 
 // One line per kernel that runs at these sizes: of two variants of a kernel only the one that did.
-static void report_launch(const Run *r, Buf *out)
+static void report_launch(const Job *r, Buf *out)
 {
     for (int i = 0; i < r->launch->nsteps; i++) {
         const struct RtStep *s = &r->launch->steps[i];
@@ -126,7 +126,7 @@ static void report_launch(const Run *r, Buf *out)
 
 // "o[0, 17, 1, 5]"
 // Element number `at` of a dense, row-major array as indices.
-static void element(const RunArray *a, i64 at, Buf *out)
+static void element(const JobArray *a, i64 at, Buf *out)
 {
     i64 pos[PLAN_MAX_RANK] = {0};
     for (int d = a->value.rank - 1; d >= 0; d--) {
@@ -140,7 +140,7 @@ static void element(const RunArray *a, i64 at, Buf *out)
 }
 
 // What the contract expects of the error is said of its own sizes; sums over longer rows err more.
-static bool default_sizes(const Run *r)
+static bool default_sizes(const Job *r)
 {
     for (int i = 0; i < r->plan->symbols.n; i++) {
         const PlanSymbol *s = &r->plan->symbols.at[i];
@@ -150,7 +150,7 @@ static bool default_sizes(const Run *r)
 }
 
 // "worst error 0.0026 (allowed 0.05 + 0.1 |reference|, usual up to 0.004)", and where it is.
-static void report_error(const Run *r, Buf *out)
+static void report_error(const Job *r, Buf *out)
 {
     const RefResult *f = &r->found;
     const RefTolerance *t = &r->tolerance;
@@ -171,7 +171,7 @@ static void report_error(const Run *r, Buf *out)
 }
 
 // Says what was compared and what not: a sample is called one, and an unchecked run unchecked.
-static void report_result(const Run *r, Buf *out)
+static void report_result(const Job *r, Buf *out)
 {
     const RefResult *f = &r->found;
     Arena *a = r->arena;
@@ -215,7 +215,7 @@ static void report_result(const Run *r, Buf *out)
 }
 
 // Both mean that the kernel is wrong whatever the reference says.
-static void report_memory(const Run *r, Buf *out)
+static void report_memory(const Job *r, Buf *out)
 {
     if (!r->guard && !r->differs) return;
     label(out, "memory");
@@ -225,7 +225,7 @@ static void report_memory(const Run *r, Buf *out)
 }
 
 // Only the emulator sees them, in the first schedule that has any.
-static void report_hazards(const Run *r, Buf *out)
+static void report_hazards(const Job *r, Buf *out)
 {
     label(out, "hazards");
     if (!on_emulator(r))
@@ -241,11 +241,11 @@ static void report_hazards(const Run *r, Buf *out)
 }
 
 // Each array once, and twice when it is both read and written: what a kernel cannot do without.
-static double bytes_moved(const Run *r)
+static double bytes_moved(const Job *r)
 {
     double n = 0;
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         if (a->param->kind == PLAN_TENSOR)
             n += (double)a->bytes * ((a->param->in ? 1 : 0) + (a->param->out ? 1 : 0));
     }
@@ -254,7 +254,7 @@ static double bytes_moved(const Run *r)
 
 // The emulator's time says nothing about a GPU, so no speed is made of it. TFLOPS where the
 // reference has a usual count of operations, else bytes.
-static void report_time(const Run *r, Buf *out)
+static void report_time(const Job *r, Buf *out)
 {
     if (on_emulator(r)) {
         label(out, "time");
@@ -277,7 +277,7 @@ static void report_time(const Run *r, Buf *out)
 }
 
 // A slot whose reads nothing binds fails however the values came out.
-static void report_handoff(const Run *r, Buf *out)
+static void report_handoff(const Job *r, Buf *out)
 {
     if (!r->c->tile || !r->c->tile->unsound) return; // a .thr file has none
     label(out, "handoff");
@@ -287,9 +287,9 @@ static void report_handoff(const Run *r, Buf *out)
 }
 
 // The order in which a reader asks: what ran, on what, with what, is it right, how fast.
-void run_report(const Run *r, Buf *out)
+void run_report(const Job *r, Buf *out)
 {
-    buf_printf(out, "%s, from %s\n", r->plan->name, r->c->path);
+    buf_printf(out, "%s, from %s\n", r->plan->name, r->path);
     report_device(r, out);
     report_sizes(r, out);
     report_inputs(r, out);

@@ -4,7 +4,7 @@
 // The order: command line, compilation, sizes, contents, device, launch, outputs, check, times,
 // report. What can be refused without a device is refused before one is opened. Exit statuses are
 // those of cli.h.
-#include "parallel.h"
+#include "machine.h"
 #include "stress.h"
 
 #include <stdio.h>
@@ -60,32 +60,7 @@ static void print_help(void)
 }
 
 // ---- the command line ---------------------------------------------------------------------------
-// NAME=TEXT; false with an error that shows `example`.
-bool run_setting(const char *word, const char *what, const char *example, RunSetting *out,
-                  Arena *a, Diag *d)
-{
-    const char *equals = strchr(word, '=');
-    if (!equals || equals == word || !equals[1]) {
-        diag_error(d, (Loc){0}, arena_printf(a, "for example: %s", example),
-                   "%s needs NAME=VALUE, found `%s`", what, word);
-        return false;
-    }
-    *out = (RunSetting){arena_strndup(a, word, (size_t)(equals - word)), equals + 1};
-    return true;
-}
-
-// *out keeps its value after an error.
-void run_integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d)
-{
-    i64 v;
-    if (!cli_integer(text, &v) || v < lo || v > hi)
-        diag_error(d, (Loc){0}, NULL, "%s takes an integer from %lld to %lld, found `%s`", name,
-                   (long long)lo, (long long)hi, text);
-    else
-        *out = v;
-}
-
-static void choose_schedule(RunOptions *o, const char *word, Arena *a, Diag *d)
+static void choose_schedule(JobOptions *o, const char *word, Arena *a, Diag *d)
 {
     static const char *const names[] = {"round-robin", "random", "adversarial"};
     static const EmuSchedule values[] = {SCHED_ROUND_ROBIN, SCHED_RANDOM, SCHED_ADVERSARIAL};
@@ -99,28 +74,14 @@ static void choose_schedule(RunOptions *o, const char *word, Arena *a, Diag *d)
                "--schedule takes round-robin, random or adversarial, found `%s`", word);
 }
 
-// Whether there is such a device is found out when it is opened.
-void run_choose_device(RunOptions *o, const char *word, Diag *d)
-{
-    i64 n = 0;
-    o->device = word;
-    if (strcmp(word, "auto") == 0 || strcmp(word, "emu") == 0 || strcmp(word, "cuda") == 0) return;
-    if (strncmp(word, "cuda:", 5) == 0 && cli_integer(word + 5, &n) && n >= 0 && n < 1024) {
-        o->gpu = (int)n;
-        return;
-    }
-    diag_error(d, (Loc){0}, "cuda:0 is the first GPU",
-               "--device takes auto, emu or cuda:N, found `%s`", word);
-}
-
 // A word with = is a size, unless it ends in .co: a path may hold an =.
 static void positional(RunOptions *o, const char *word, Arena *a, Diag *d)
 {
-    RunSetting s;
+    JobSetting s;
     size_t n = strlen(word);
     bool is_file = n > 3 && strcmp(word + n - 3, ".co") == 0;
     if (!is_file && strchr(word, '=')) {
-        if (run_setting(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->sizes, s);
+        if (job_setting(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->job.sizes, s);
     } else if (!*word) {
         diag_error(d, (Loc){0}, "a shell variable without a value?", "an empty word as a file");
     } else if (o->source.path) {
@@ -137,14 +98,14 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
 {
     CliArgs args = {argc, argv, 0, false, options, COUNT(options), "run", a, d};
     const char *value;
-    RunSetting s;
+    JobSetting s;
     for (;;) {
         int option = cli_next(&args, &value);
-        // run_integer() reads signed numbers; 2^63 seeds are enough.
-        i64 seed = (i64)o->seed;
+        // job_integer() reads signed numbers; 2^63 seeds are enough.
+        i64 seed = (i64)o->job.seed;
         if (option == OPT_SCHEDULE || option == OPT_SEEDS || option == OPT_NO_HAZARDS ||
             option == OPT_SMS)
-            o->emulator_asked = true;
+            o->job.emulator_asked = true;
         switch (option) {
         case CLI_END: return diag_errors(d) == 0;
         case CLI_BAD: break;
@@ -152,24 +113,24 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
         case OPT_ENTRY: o->source.entry = value; break;
         case OPT_DEFINE: cli_define(&o->source, value, a, d); break;
         case OPT_ARG:
-            if (run_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d))
-                vec_push(a, &o->args, s);
+            if (job_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d))
+                vec_push(a, &o->job.args, s);
             break;
         case OPT_OUT:
-            if (run_setting(value, "--out", "--out o=o.npy", &s, a, d)) vec_push(a, &o->outs, s);
+            if (job_setting(value, "--out", "--out o=o.npy", &s, a, d)) vec_push(a, &o->job.outs, s);
             break;
         case OPT_SEED:
-            run_integer("--seed", value, 0, INT64_MAX, &seed, d);
-            o->seed = (u64)seed;
+            job_integer("--seed", value, 0, INT64_MAX, &seed, d);
+            o->job.seed = (u64)seed;
             break;
-        case OPT_DEVICE: run_choose_device(o, value, d); break;
-        case OPT_SCHEDULE: choose_schedule(o, value, a, d); break;
-        case OPT_SEEDS: run_integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
-        case OPT_NO_HAZARDS: o->no_hazards = true; break;
-        case OPT_SMS: run_integer("--sms", value, 1, 1024, &o->sms, d); break;
-        case OPT_ONCE: o->once = true; break;
-        case OPT_WARMUP: run_integer("--warmup", value, 0, RT_MAX_RUNS, &o->warmup, d); break;
-        case OPT_REPEAT: run_integer("--repeat", value, 1, RT_MAX_RUNS, &o->repeat, d); break;
+        case OPT_DEVICE: job_choose_device(&o->job, value, d); break;
+        case OPT_SCHEDULE: choose_schedule(&o->job, value, a, d); break;
+        case OPT_SEEDS: job_integer("--seeds", value, 1, 1000000, &o->job.seeds, d); break;
+        case OPT_NO_HAZARDS: o->job.no_hazards = true; break;
+        case OPT_SMS: job_integer("--sms", value, 1, 1024, &o->job.sms, d); break;
+        case OPT_ONCE: o->job.once = true; break;
+        case OPT_WARMUP: job_integer("--warmup", value, 0, RT_MAX_RUNS, &o->job.warmup, d); break;
+        case OPT_REPEAT: job_integer("--repeat", value, 1, RT_MAX_RUNS, &o->job.repeat, d); break;
         case OPT_TIME: o->time = true; break;
         case OPT_HELP:
         case OPT_H: o->help = true; break;
@@ -179,81 +140,9 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
     }
 }
 
-// ---- the check ----------------------------------------------------------------------------------
-// NULL when the function has no such parameter.
-static const RunArray *array_named(const Run *r, const char *name)
-{
-    for (int i = 0; i < r->narrays; i++)
-        if (strcmp(r->plan->params.at[i].name, name) == 0) return &r->array[i];
-    return NULL;
-}
-
-// The array inside its guarded block.
-static RefTensor as_tensor(const RunArray *a, const u8 *block)
-{
-    RefTensor t = {.type = a->param->type, .rank = a->value.rank, .count = a->count,
-                   .data = block + RUN_GUARD};
-    for (int d = 0; d < t.rank; d++) t.dim[d] = a->value.dim[d];
-    return t;
-}
-
-// Binds the contract's reference to the arrays. True without one: then nothing is checked.
-bool run_find_reference(Run *r)
-{
-    const Contract *k = r->contract;
-    const char *all;
-    if (!k || !k->reference || r->options->once) return true;
-    const Reference *ref = ref_find(k->reference, &all);
-    if (!ref) {
-        diag_error(r->diag, k->check_loc, arena_printf(r->arena, "there are: %s", all),
-                   "there is no reference `%s`", k->reference);
-        return false;
-    }
-    if (k->out.n != 1 || k->in.n > REF_MAX_INPUTS) {
-        diag_error(r->diag, k->op_loc, "for example: //! op: add(a, b) -> c",
-                   "the reference %s needs `op:` with %d inputs and one output", ref->name,
-                   ref->nin);
-        return false;
-    }
-    r->checked = array_named(r, k->out.at[0].name);
-    if (!r->checked || r->checked->param->kind != PLAN_TENSOR || !r->checked->param->out) {
-        diag_error(r->diag, k->out.at[0].loc, NULL, "the function does not write an array %s",
-                   k->out.at[0].name);
-        return false;
-    }
-    r->reference = ref;
-    r->tolerance = (RefTolerance){k->abs, k->rel, k->has_expect, k->expect};
-    return true;
-}
-
-// Compares the result. False: the reference does not fit the arrays, the reason is in the Diag.
-bool run_check(Run *r)
-{
-    const Contract *k = r->contract;
-    if (!r->reference) return true;
-    r->job.nin = k->in.n;
-    for (int i = 0; i < k->in.n; i++) {
-        const RunArray *a = array_named(r, k->in.at[i].name);
-        r->job.in[i] = a && a->block ? as_tensor(a, a->block) : (RefTensor){0};
-    }
-    r->job.out = as_tensor(r->checked, r->checked->result);
-    RefArgument *arg = ARENA_ARRAY(r->arena, RefArgument, k->arguments.n + 1);
-    for (int i = 0; i < k->arguments.n; i++)
-        arg[i] = (RefArgument){k->arguments.at[i].key, k->arguments.at[i].value};
-    const char *why = ref_begin(r->arena, r->reference, arg, k->arguments.n, &r->job);
-    if (why) {
-        diag_error(r->diag, k->check_loc, NULL, "%s", why);
-        return false;
-    }
-    // About three seconds on this machine's processors.
-    double budget = 3e9 * parallel_workers();
-    r->found = ref_compare(r->arena, &r->job, &r->tolerance, budget, r->options->seed);
-    return true;
-}
-
 // Passes of the compiler, then what came before and with the first launch; steps that took no time
 // did not happen.
-static void print_times(const Run *r)
+static void print_times(const Job *r)
 {
     Buf b = {0};
     const RtTimes *t = &r->times;
@@ -271,26 +160,39 @@ static void print_times(const Run *r)
     buf_free(&b);
 }
 
-// Everything after compilation. The caller cleans up.
-static int run_job(Run *r)
+bool run_code(Job *r, Buf *cubin)
 {
-    if (!run_check_outputs(r) || !run_bind_sizes(r)) return EXIT_INPUT;
-    if (!run_find_reference(r) || !run_fill_arrays(r)) return EXIT_INPUT;
+    Compilation *c = r->c;
+    bool audit = c->tile && c->tile->delayed && !job_on_emulator(r);
+    if (audit && !cli_machine_code(c, cubin)) return false;
+    buf_putc(&c->ptx, '\0'); // ends the text for the driver
+    r->code = (RtCode){.name = c->path, .ptx = c->ptx.s, .ptx_bytes = c->ptx.n - 1,
+                       .cubin = cubin->n ? cubin->s : NULL, .cubin_bytes = cubin->n,
+                       .thread = c->thread};
+    return true;
+}
+
+// Everything after compilation. The caller cleans up.
+static int run_job(const RunOptions *o, Job *r, Buf *cubin)
+{
+    if (!job_check_outputs(r) || !job_bind_sizes(r)) return EXIT_INPUT;
+    if (!job_find_reference(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     if (r->from_case) stress_fill_case(r->from_case, r);
-    int status = run_open_device(r);
-    if (status == EXIT_RIGHT) status = run_execute(r);
+    int status = job_open_device(r);
+    if (status == EXIT_RIGHT && !run_code(r, cubin)) return EXIT_INPUT;
+    if (status == EXIT_RIGHT) status = job_execute(r);
     if (status != EXIT_RIGHT) return status;
-    if (r->options->time) print_times(r);
-    if (!run_write_outputs(r)) return EXIT_INPUT;
+    if (o->time) print_times(r);
+    if (!job_write_outputs(r)) return EXIT_INPUT;
     if (r->options->once) {
         printf("%s: launched once on %s; nothing was checked\n", r->plan->name, r->device->name);
         return EXIT_RIGHT;
     }
-    if (!run_check(r)) return EXIT_INPUT;
+    if (!job_check(r)) return EXIT_INPUT;
     if (r->from_case) r->unexpected = stress_check_case(r->from_case, r);
     bool right = run_is_right(r);
     // A wrong kernel is not timed: its speed means nothing.
-    if (right) status = run_measure(r);
+    if (right) status = job_measure(r);
     Buf report = {0};
     run_report(r, &report);
     fputs(report.s, stdout);
@@ -304,15 +206,16 @@ static int run_job(Run *r)
 static int run(const RunOptions *o, Arena *a, Diag *d)
 {
     Compilation c = {.until = FORM_PTX, .arena = a, .diag = d};
-    Run r = {.options = o, .c = &c, .arena = a, .diag = d};
+    Job r = {.options = &o->job, .path = o->source.path, .c = &c, .arena = a, .diag = d};
+    Buf cubin = {0};
     int status = EXIT_INPUT;
     StressCase from_case = {0};
-    if (stress_read_program(&r, &from_case)) status = run_job(&r);
+    if (stress_read_program(&o->source, &r, &from_case)) status = run_job(o, &r, &cubin);
     ref_end(&r.job);
-    run_close(&r);
-    run_free_arrays(&r);
+    job_close(&r);
+    job_free_arrays(&r);
     buf_free(&c.ptx);
-    buf_free(&r.cubin);
+    buf_free(&cubin);
     return status;
 }
 
@@ -321,8 +224,8 @@ int cli_run(int argc, char **argv)
 {
     Arena *a = arena_new(0);
     Diag *d = diag_new(a);
-    RunOptions o = {.device = "auto", .seeds = 1, .warmup = 50, .repeat = 200,
-                    .schedule = SCHED_ROUND_ROBIN};
+    RunOptions o = {.job = {.device = "auto", .seeds = 1, .warmup = 50, .repeat = 200,
+                            .schedule = SCHED_ROUND_ROBIN}};
     int status = EXIT_INPUT;
     bool read = read_words(&o, argc, argv, a, d);
     if (o.help) {

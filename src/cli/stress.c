@@ -67,10 +67,10 @@ static bool ends_in(const char *path, const char *end)
 
 static void positional(StressOptions *o, const char *word, Arena *a, Diag *d)
 {
-    RunSetting s;
+    JobSetting s;
     bool is_file = ends_in(word, ".co") || ends_in(word, ".thr");
     if (!is_file && strchr(word, '=')) {
-        if (run_setting(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->run.sizes, s);
+        if (job_setting(word, "a size", "S=512", &s, a, d)) vec_push(a, &o->run.job.sizes, s);
     } else if (o->run.source.path) {
         diag_error(d, (Loc){0}, "sizes are given as NAME=VALUE",
                    "baton stress takes one file, found `%s` after %s", word, o->run.source.path);
@@ -90,10 +90,10 @@ static bool read_words(StressOptions *o, int argc, char **argv, Arena *a, Diag *
 {
     CliArgs args = {argc, argv, 0, false, options, COUNT(options), "stress", a, d};
     const char *value;
-    RunSetting s;
+    JobSetting s;
     for (;;) {
         int option = cli_next(&args, &value);
-        i64 seed = (i64)o->run.seed;
+        i64 seed = (i64)o->run.job.seed;
         switch (option) {
         case CLI_END: return diag_errors(d) == 0;
         case CLI_BAD: break;
@@ -101,21 +101,21 @@ static bool read_words(StressOptions *o, int argc, char **argv, Arena *a, Diag *
         case OPT_ENTRY: o->run.source.entry = value; break;
         case OPT_DEFINE: cli_define(&o->run.source, value, a, d); break;
         case OPT_ARG:
-            if (run_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d))
-                vec_push(a, &o->run.args, s);
+            if (job_setting(value, "--arg", "--arg q=uniform(-1,1)", &s, a, d))
+                vec_push(a, &o->run.job.args, s);
             break;
-        case OPT_DEVICE: run_choose_device(&o->run, value, d); break;
-        case OPT_LAUNCHES: run_integer("--launches", value, 1, 1000000, &o->launches, d); break;
+        case OPT_DEVICE: job_choose_device(&o->run.job, value, d); break;
+        case OPT_LAUNCHES: job_integer("--launches", value, 1, 1000000, &o->launches, d); break;
         case OPT_SEED:
-            run_integer("--seed", value, 0, INT64_MAX / 2, &seed, d);
-            o->run.seed = (u64)seed;
+            job_integer("--seed", value, 0, INT64_MAX / 2, &seed, d);
+            o->run.job.seed = (u64)seed;
             break;
-        case OPT_SEEDS: run_integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
-        case OPT_LAUNCH: run_integer("--launch", value, 0, 1000000, &o->only, d); break;
+        case OPT_SEEDS: job_integer("--seeds", value, 1, 1000000, &o->seeds, d); break;
+        case OPT_LAUNCH: job_integer("--launch", value, 0, 1000000, &o->only, d); break;
         case OPT_TIME_LIMIT:
-            run_integer("--time-limit", value, 1, 1000000, &o->time_limit, d);
+            job_integer("--time-limit", value, 1, 1000000, &o->time_limit, d);
             break;
-        case OPT_HANG_LIMIT: run_integer("--hang-limit", value, 1, 10000, &o->hang_limit, d); break;
+        case OPT_HANG_LIMIT: job_integer("--hang-limit", value, 1, 10000, &o->hang_limit, d); break;
         case OPT_UNPROTECTED: o->unprotected = true; break;
         case OPT_PRINT: choose_print(o, value, d); break;
         case OPT_HELP:
@@ -187,7 +187,7 @@ static int print_version(const Stress *s)
 // ---- the report ---------------------------------------------------------------------------------
 static void report_head(const Stress *s, Buf *out)
 {
-    const Run *r = s->r;
+    const Job *r = s->r;
     const StressProgram *p = &s->version[STRESS_DELAYED].delays;
     buf_printf(out, "%s\nsizes      ", s->o->run.source.path);
     for (int i = 0; i < r->plan->symbols.n; i++)
@@ -256,16 +256,16 @@ static int stress(Stress *s)
 }
 
 // Sizes and contents, as baton run makes them.
-static bool bind(Run *r, const StressCase *c)
+static bool bind(Job *r, const StressCase *c)
 {
-    if (!run_bind_sizes(r) || (!c && !run_find_reference(r)) || !run_fill_arrays(r)) return false;
+    if (!job_bind_sizes(r) || (!c && !job_find_reference(r)) || !job_fill_arrays(r)) return false;
     if (c) stress_fill_case(c, r);
     return true;
 }
 
 static int run_kernel(Stress *s, const ThreadModule *m, const StressCase *c)
 {
-    Run *r = s->r;
+    Job *r = s->r;
     Loc sum = stress_unordered(m);
     if (sum.line) {
         diag_error(r->diag, sum,
@@ -290,12 +290,12 @@ static int run_kernel(Stress *s, const ThreadModule *m, const StressCase *c)
 static int run_file(const StressOptions *o, Arena *a, Diag *d)
 {
     Compilation c = {.until = FORM_THREAD, .arena = a, .diag = d, .path = o->run.source.path};
-    Run r = {.options = &o->run, .c = &c, .arena = a, .diag = d};
+    Job r = {.options = &o->run.job, .path = o->run.source.path, .c = &c, .arena = a, .diag = d};
     Stress s = {.o = o, .r = &r};
     StressCase from_case = {0};
     int status = EXIT_INPUT;
     bool thread = ends_in(o->run.source.path, ".thr");
-    bool ok = thread ? stress_read_case(o->run.source.path, (RunOptions *)&o->run, a,
+    bool ok = thread ? stress_read_case(o->run.source.path, (JobOptions *)&o->run.job, a,
                                         expr_pool_new(a, intern_new(a)), d, &from_case)
                      : cli_read_source(&o->run.source, &c) && pass_compile(&c);
     if (ok) {
@@ -306,7 +306,7 @@ static int run_file(const StressOptions *o, Arena *a, Diag *d)
         status = run_kernel(&s, thread ? from_case.thread : c.thread, thread ? &from_case : NULL);
     }
     ref_end(&r.job);
-    run_free_arrays(&r);
+    job_free_arrays(&r);
     for (int i = 0; i < STRESS_VERSIONS; i++) buf_free(&s.version[i].ptx);
     return status;
 }
@@ -316,7 +316,7 @@ int cli_stress(int argc, char **argv)
 {
     Arena *a = arena_new(0);
     Diag *d = diag_new(a);
-    StressOptions o = {.run = {.device = "cuda:0", .seeds = 1, .schedule = SCHED_ROUND_ROBIN},
+    StressOptions o = {.run.job = {.device = "cuda:0", .seeds = 1, .schedule = SCHED_ROUND_ROBIN},
                        .launches = 400, .seeds = 1, .only = -1, .time_limit = 120,
                        .hang_limit = 10};
     int status = EXIT_INPUT;

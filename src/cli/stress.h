@@ -35,15 +35,15 @@ typedef struct StressCase {
     const char **fill;     // per parameter of the plan: "iota", "mod 7", ...; NULL: a scalar
     VEC(const char *) expect; // "out == h", "out[3] = 4.0", "out = 1.0 + 2.0*i"
 } StressCase;
-bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Diag *d,
+bool stress_read_case(const char *path, JobOptions *o, Arena *a, ExprPool *e, Diag *d,
                       StressCase *out);
-// Over what run_fill_arrays put there, but for what --arg gave.
-void stress_fill_case(const StressCase *c, Run *r);
+// Over what job_fill_arrays put there, but for what --arg gave.
+void stress_fill_case(const StressCase *c, Job *r);
 // Compiles the .co file of the options, or reads the .thr file: plan, contract, thread IR and PTX.
 // False: the reason is in the Diag. *out is filled for a .thr file, and r->from_case says so.
-bool stress_read_program(Run *r, StressCase *out);
+bool stress_read_program(const CliSource *source, Job *r, StressCase *out);
 // NULL when the results are as expected, else what differs.
-const char *stress_check_case(const StressCase *c, Run *r);
+const char *stress_check_case(const StressCase *c, Job *r);
 
 // ---- what is stressed ---------------------------------------------------------------------------
 // The kernel as it is and with delays; the same two without the protection of its releases.
@@ -60,7 +60,7 @@ typedef struct {
 enum { STRESS_SETS = 2 };  // sets of inputs
 typedef struct {
     const StressOptions *o;
-    Run *r;                // plan, arrays (contents: the first set), device, reference
+    Job *r;                // plan, arrays (contents: the first set), device, reference
     const StressCase *from_case; // NULL: a .co file
     StressVersion version[STRESS_VERSIONS];
     StressPlaces fences;   // that the open version lacks

@@ -28,7 +28,7 @@ static const size_t MAX_CASE = (size_t)16 << 20; // bytes of a file
 typedef struct {
     StressCase *out;
     const ThreadFn *fn;
-    RunOptions *options;
+    JobOptions *options;
     Arena *arena;
     ExprPool *exprs;
     Diag *diag;
@@ -156,7 +156,7 @@ static bool add_scalar(Reader *r, const char *text, const ThreadParam *p, PlanSt
              ((PlanArg){.kind = ARG_FLOAT, .index = r->out->plan->params.n}));
     vec_push(r->arena, &r->out->plan->params, q);
     vec_push(r->arena, &r->options->args,
-             ((RunSetting){p->name, arena_printf(r->arena, "%.17g", value)}));
+             ((JobSetting){p->name, arena_printf(r->arena, "%.17g", value)}));
     return true;
 }
 
@@ -237,7 +237,7 @@ static void find_expectations(Reader *r, const char *text)
     }
 }
 
-bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Diag *d,
+bool stress_read_case(const char *path, JobOptions *o, Arena *a, ExprPool *e, Diag *d,
                       StressCase *out)
 {
     Buf b = {0};
@@ -268,19 +268,19 @@ bool stress_read_case(const char *path, RunOptions *o, Arena *a, ExprPool *e, Di
     return plan_check(out->plan, out->thread, d);
 }
 
-bool stress_read_program(Run *r, StressCase *out)
+bool stress_read_program(const CliSource *source, Job *r, StressCase *out)
 {
-    const char *path = r->options->source.path;
+    const char *path = source->path;
     size_t n = strlen(path);
     if (n < 4 || strcmp(path + n - 4, ".thr") != 0) {
-        if (!cli_read_source(&r->options->source, r->c)) return false;
-        r->c->options.assembled = true; // a GPU gets audited code where that matters (execute.c)
+        if (!cli_read_source(source, r->c)) return false;
+        r->c->options.assembled = true; // a GPU gets audited code where that matters (run_code)
         if (!pass_compile(r->c)) return false;
         r->plan = r->c->plan;
         r->contract = r->c->contract;
     } else {
         ExprPool *exprs = expr_pool_new(r->arena, intern_new(r->arena));
-        if (!stress_read_case(path, (RunOptions *)r->options, r->arena, exprs, r->diag, out))
+        if (!stress_read_case(path, (JobOptions *)r->options, r->arena, exprs, r->diag, out))
             return false;
         ptx_print(out->thread, out->plan, r->diag, &r->c->ptx);
         if (diag_errors(r->diag)) return false;
@@ -294,10 +294,10 @@ bool stress_read_program(Run *r, StressCase *out)
 }
 
 // ---- contents -----------------------------------------------------------------------------------
-void stress_fill_case(const StressCase *c, Run *r)
+void stress_fill_case(const StressCase *c, Job *r)
 {
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         if (!a->block || !c->fill[i] || (a->has_spec && strcmp(a->from, "--arg") == 0)) continue;
         const PlanParam *p = a->param;
         i64 row = p->rank ? p->dim[p->rank - 1]->value : 1;
@@ -310,12 +310,12 @@ void stress_fill_case(const StressCase *c, Run *r)
             else if (strcmp(word, "const") == 0) v = x;
             else if (strcmp(word, "eye") == 0) v = k / row == k % row;
             else v = strcmp(word, "nan") == 0 ? (double)NAN : 0;
-            data_put(p->type, a->block + RUN_GUARD, k, v);
+            data_put(p->type, a->block + JOB_GUARD, k, v);
         }
     }
 }
 
-static const RunArray *array(const Run *r, const char *name)
+static const JobArray *array(const Job *r, const char *name)
 {
     for (int i = 0; i < r->narrays; i++)
         if (strcmp(r->array[i].param->name, name) == 0 && r->array[i].block) return &r->array[i];
@@ -323,12 +323,12 @@ static const RunArray *array(const Run *r, const char *name)
 }
 
 // As it is after the launch.
-static double element(const RunArray *a, i64 i)
+static double element(const JobArray *a, i64 i)
 {
-    return data_get(a->param->type, (a->result ? a->result : a->block) + RUN_GUARD, i);
+    return data_get(a->param->type, (a->result ? a->result : a->block) + JOB_GUARD, i);
 }
 
-static const char *differs(Run *r, const RunArray *a, i64 i, double want)
+static const char *differs(Job *r, const JobArray *a, i64 i, double want)
 {
     double v = element(a, i);
     if (v == want || (isnan(v) && isnan(want))) return NULL;
@@ -336,12 +336,12 @@ static const char *differs(Run *r, const RunArray *a, i64 i, double want)
                         want);
 }
 
-static const char *check_one(Run *r, const char *s)
+static const char *check_one(Job *r, const char *s)
 {
     char name[64], other[64];
     long long index;
     double a, b = 0;
-    const RunArray *t, *u;
+    const JobArray *t, *u;
     const char *why = NULL;
     if (sscanf(s, "%63[a-zA-Z0-9_][%lld] = %lf", name, &index, &a) == 3) {
         if (!(t = array(r, name)) || index < 0 || index >= t->count) return "it names no element";
@@ -359,7 +359,7 @@ static const char *check_one(Run *r, const char *s)
     return why;
 }
 
-const char *stress_check_case(const StressCase *c, Run *r)
+const char *stress_check_case(const StressCase *c, Job *r)
 {
     for (int i = 0; i < c->expect.n; i++) {
         const char *why = check_one(r, c->expect.at[i]);

@@ -24,7 +24,7 @@ enum {
 
 typedef struct {
     Stress *s;
-    Run *r;
+    Job *r;
     Arena *arena;
     int fd;
     StressBeside beside;
@@ -86,7 +86,7 @@ NORETURN static void fail(const Child *c, int status)
 
 NORETURN static void fail_device(const Child *c, const RtError *e, const char *doing)
 {
-    fail(c, run_device_error(c->r, e, doing));
+    fail(c, job_device_error(c->r, e, doing));
 }
 
 // ---- device and memory --------------------------------------------------------------------------
@@ -109,21 +109,21 @@ static void load_versions(Child *c)
     }
 }
 
-static size_t block_bytes(const RunArray *a) { return a->bytes + 2 * (size_t)RUN_GUARD; }
+static size_t block_bytes(const JobArray *a) { return a->bytes + 2 * (size_t)JOB_GUARD; }
 
-static u8 *host_block(const Child *c, const RunArray *a)
+static u8 *host_block(const Child *c, const JobArray *a)
 {
     u8 *b = malloc(block_bytes(a));
     if (!b) {
         diag_error(c->r->diag, (Loc){0}, NULL, "no memory for %s", a->param->name);
         fail(c, EXIT_DEVICE);
     }
-    memset(b, RUN_GUARD_BYTE, block_bytes(a));
+    memset(b, JOB_GUARD_BYTE, block_bytes(a));
     return b;
 }
 
 // Contents that depend on the seed can be had twice.
-static bool has_second_set(const RunArray *a)
+static bool has_second_set(const JobArray *a)
 {
     return a->has_spec && (a->spec.kind == DATA_UNIFORM || a->spec.kind == DATA_NORMAL) &&
            a->param->kind == PLAN_TENSOR;
@@ -131,7 +131,7 @@ static bool has_second_set(const RunArray *a)
 
 static void make_contents(Child *c)
 {
-    Run *r = c->r;
+    Job *r = c->r;
     c->sets = 1;
     for (int i = 0; i < r->narrays && !c->s->from_case; i++)
         if (has_second_set(&r->array[i])) c->sets = STRESS_SETS;
@@ -140,7 +140,7 @@ static void make_contents(Child *c)
         c->quiet[k] = ARENA_ARRAY(c->arena, u8 *, r->narrays + 1);
     }
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         if (!a->block) continue;
         for (int k = 0; k < c->sets; k++) {
             c->contents[k][i] = a->block;
@@ -149,7 +149,7 @@ static void make_contents(Child *c)
         if (c->sets < STRESS_SETS || !has_second_set(a)) continue;
         c->contents[1][i] = host_block(c, a);
         data_fill(c->arena, &a->spec, r->options->seed + 1, a->param->name, a->param->type,
-                  a->count, c->contents[1][i] + RUN_GUARD);
+                  a->count, c->contents[1][i] + JOB_GUARD);
     }
 }
 
@@ -157,14 +157,14 @@ static void make_contents(Child *c)
 // kilobytes into its memory.
 static void make_places(Child *c)
 {
-    Run *r = c->r;
+    Job *r = c->r;
     RtError e = {0};
     for (int p = 0; p < PLACES; p++) {
         c->device[p] = ARENA_ARRAY(c->arena, u8 *, r->narrays + 1);
         c->holds[p] = ARENA_ARRAY(c->arena, int, r->narrays + 1);
         for (int k = 0; k < r->narrays; k++) {
             int i = p ? r->narrays - 1 - k : k;
-            const RunArray *a = &r->array[i];
+            const JobArray *a = &r->array[i];
             size_t shift = p ? 256 * (size_t)(5 + 2 * i) : 0;
             void *at;
             c->holds[p][i] = -1;
@@ -177,7 +177,7 @@ static void make_places(Child *c)
 }
 
 // ---- one launch ---------------------------------------------------------------------------------
-static int place_of_array(const RunArray *a, const StressLaunch *l)
+static int place_of_array(const JobArray *a, const StressLaunch *l)
 {
     return a->param->out ? l->outputs_moved : l->inputs_moved;
 }
@@ -187,14 +187,14 @@ static baton_status fill_arrays(Child *c, const StressLaunch *l, int set, RtErro
     const RtDeviceOps *ops = c->r->device->ops;
     baton_status s = BATON_OK;
     for (int i = 0; i < c->r->narrays && !s; i++) {
-        const RunArray *a = &c->r->array[i];
+        const JobArray *a = &c->r->array[i];
         if (!a->block) continue;
         int p = place_of_array(a, l);
         if (c->holds[p][i] == set && !a->param->out) continue;
         if (c->holds[p][i] >= 0 && !a->has_spec && a->param->out && !c->s->from_case) {
-            // As run_fill_arrays poisons what is only written.
-            u8 byte = dtype_is_float(a->param->type) ? 0xff : RUN_GUARD_BYTE;
-            s = ops->fill(c->r->device, c->device[p][i] + RUN_GUARD, byte, a->bytes, NULL, e);
+            // As job_fill_arrays poisons what is only written.
+            u8 byte = dtype_is_float(a->param->type) ? 0xff : JOB_GUARD_BYTE;
+            s = ops->fill(c->r->device, c->device[p][i] + JOB_GUARD, byte, a->bytes, NULL, e);
             continue;
         }
         s = ops->copy_in(c->r->device, c->device[p][i], c->contents[set][i], block_bytes(a), e);
@@ -208,7 +208,7 @@ static baton_status fetch(Child *c, const StressLaunch *l, RtError *e)
 {
     baton_status s = BATON_OK;
     for (int i = 0; i < c->r->narrays && !s; i++) {
-        RunArray *a = &c->r->array[i];
+        JobArray *a = &c->r->array[i];
         if (!a->result) continue;
         s = c->r->device->ops->copy_out(c->r->device, a->result,
                                         c->device[place_of_array(a, l)][i], block_bytes(a), e);
@@ -221,7 +221,7 @@ static void set_emulator(Child *c, const StressLaunch *l)
     // Tracking is what makes loads late there (O6).
     RtEmulatorOptions o = {.schedule = SCHED_ADVERSARIAL, .seed = l->delays.seed,
                            .hazards = true, .step_limit = EMULATOR_STEPS,
-                           .sms = (int)c->s->o->run.sms};
+                           .sms = (int)c->s->o->run.job.sms};
     if (!l->delayed) o.schedule = SCHED_ROUND_ROBIN;
     if (on_emulator(c)) rt_emulator_set(c->r->device, &o);
 }
@@ -229,12 +229,12 @@ static void set_emulator(Child *c, const StressLaunch *l)
 static baton_status prepare(Child *c, Arena *a, const StressVersion *v, const StressLaunch *l,
                             RtLaunch **out, RtError *e)
 {
-    const Run *r = c->r;
+    const Job *r = c->r;
     PlanValue *value = ARENA_ARRAY(a, PlanValue, r->narrays + v->delays.nparams + 1);
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *q = &r->array[i];
+        const JobArray *q = &r->array[i];
         value[i] = q->value;
-        if (q->block) value[i].data = c->device[place_of_array(q, l)][i] + RUN_GUARD;
+        if (q->block) value[i].data = c->device[place_of_array(q, l)][i] + JOB_GUARD;
     }
     stress_values(&v->delays, &l->delays, value + r->narrays);
     return rt_prepare(a, v->module, v->plan, value, out, NULL, e);
@@ -280,7 +280,7 @@ static baton_status launch(Child *c, const StressVersion *v, const StressLaunch 
 }
 
 // ---- comparing ----------------------------------------------------------------------------------
-static void tell_element(const RunArray *a, i64 at, const u8 *got, const u8 *want, Buf *out)
+static void tell_element(const JobArray *a, i64 at, const u8 *got, const u8 *want, Buf *out)
 {
     i64 index[PLAN_MAX_RANK], rest = at;
     for (int d = a->value.rank - 1; d >= 0; d--) {
@@ -300,11 +300,11 @@ static bool same_bits(const Child *c, const StressLaunch *l, Buf *out)
     int set = l->other_inputs && c->sets > 1;
     bool same = true;
     for (int i = 0; i < c->r->narrays; i++) {
-        const RunArray *a = &c->r->array[i];
+        const JobArray *a = &c->r->array[i];
         if (!a->result) continue;
-        const u8 *got = a->result + RUN_GUARD, *want = c->quiet[set][i] + RUN_GUARD;
-        bool guards = memcmp(a->result, c->quiet[set][i], RUN_GUARD) == 0 &&
-                      memcmp(got + a->bytes, want + a->bytes, RUN_GUARD) == 0;
+        const u8 *got = a->result + JOB_GUARD, *want = c->quiet[set][i] + JOB_GUARD;
+        bool guards = memcmp(a->result, c->quiet[set][i], JOB_GUARD) == 0 &&
+                      memcmp(got + a->bytes, want + a->bytes, JOB_GUARD) == 0;
         if (guards && memcmp(got, want, a->bytes) == 0) continue;
         i64 wrong = 0, first = -1;
         int n = dtype_bytes[a->param->type];
@@ -327,7 +327,7 @@ static bool same_bits(const Child *c, const StressLaunch *l, Buf *out)
 static void keep_quiet(Child *c, int set)
 {
     for (int i = 0; i < c->r->narrays; i++) {
-        const RunArray *a = &c->r->array[i];
+        const JobArray *a = &c->r->array[i];
         if (a->result) memcpy(c->quiet[set][i], a->result, block_bytes(a));
     }
 }
@@ -335,7 +335,7 @@ static void keep_quiet(Child *c, int set)
 // Against the contract's reference, or what a case expects.
 static void check_quiet(Child *c, bool again)
 {
-    Run *r = c->r;
+    Job *r = c->r;
     Buf line = {0};
     const char *why = NULL;
     buf_puts(&line, "quiet      ");
@@ -343,7 +343,7 @@ static void check_quiet(Child *c, bool again)
         why = stress_check_case(c->s->from_case, r);
         buf_puts(&line, !c->s->from_case->expect.n ? "not checked: the file expects nothing\n"
                                                    : "as the file expects\n");
-    } else if (!run_check(r)) {
+    } else if (!job_check(r)) {
         fail(c, EXIT_INPUT);
     } else if (!r->reference) {
         buf_puts(&line, "not checked: the contract names no reference\n");
@@ -466,20 +466,20 @@ static void tell_lines(const Child *c, const char *s)
 // before more was launched.
 static void explain(Child *c, const StressLaunch *l, const u8 *const *wrong, bool open)
 {
-    Run *r = c->r;
-    RunOptions o = *r->options;
-    Run run = *r;
+    Job *r = c->r;
+    JobOptions o = *r->options;
+    Job run = *r;
     int set = l->other_inputs && c->sets > 1;
     StressTold t = told(TOLD_EXPLAINS);
     tell(c, &t);
     o.sms = r->device->prop[PROP_SM_COUNT];
     run.options = &o;
-    run.array = ARENA_ARRAY(c->arena, RunArray, r->narrays + 1);
+    run.array = ARENA_ARRAY(c->arena, JobArray, r->narrays + 1);
     const u8 **right = ARENA_ARRAY(c->arena, const u8 *, r->narrays + 1);
     for (int i = 0; i < r->narrays; i++) {
         run.array[i] = r->array[i];
         run.array[i].block = c->contents[set][i];
-        if (r->array[i].result) right[i] = c->quiet[set][i] + RUN_GUARD;
+        if (r->array[i].result) right[i] = c->quiet[set][i] + JOB_GUARD;
     }
     DiagnoseRequest q = {.wrong = wrong, .right = right, .runs = DIAGNOSES};
     Buf out = {0};
@@ -494,10 +494,10 @@ static const u8 *const *keep_wrong(const Child *c)
 {
     const u8 **wrong = ARENA_ARRAY(c->arena, const u8 *, c->r->narrays + 1);
     for (int i = 0; i < c->r->narrays; i++) {
-        const RunArray *a = &c->r->array[i];
+        const JobArray *a = &c->r->array[i];
         if (!a->result) continue;
         u8 *kept = arena_alloc(c->arena, a->bytes + 1);
-        memcpy(kept, a->result + RUN_GUARD, a->bytes);
+        memcpy(kept, a->result + JOB_GUARD, a->bytes);
         wrong[i] = kept;
     }
     return wrong;
@@ -540,7 +540,7 @@ static void run_all(Child *c, const StressFrom *from)
     for (i64 seed = from->seed; seed < (replay ? 1 : o->seeds); seed++, number = 0) {
         for (; number < o->launches; number++) {
             if (rt_now_ms() > c->s->deadline) break;
-            StressTold t = {.seed = o->run.seed + (u64)seed, .number = replay ? o->only : number};
+            StressTold t = {.seed = o->run.job.seed + (u64)seed, .number = replay ? o->only : number};
             StressLaunch l = stress_launch_of(c->s, t.seed, t.number);
             bool same = run_one(c, &l, &t);
             if (!same && !replay) {
@@ -564,10 +564,10 @@ void stress_child(Stress *s, const StressFrom *from, int fd)
 {
     Child c = {.s = s, .r = s->r, .fd = fd, .arena = arena_new(0)};
     RtError e = {0};
-    if (strcmp(s->o->run.device, "emu") == 0) {
-        RtEmulatorOptions o = {.sms = (int)s->o->run.sms};
+    if (strcmp(s->o->run.job.device, "emu") == 0) {
+        RtEmulatorOptions o = {.sms = (int)s->o->run.job.sms};
         if (rt_emulator_open(&o, &c.r->device, &e)) fail_device(&c, &e, "opening the emulator");
-    } else if (rt_cuda_open(NULL, s->o->run.gpu, &c.r->device, NULL, &e)) {
+    } else if (rt_cuda_open(NULL, s->o->run.job.gpu, &c.r->device, NULL, &e)) {
         fail_device(&c, &e, "no GPU here");
     }
     const RtDevice *d = c.r->device;

@@ -65,7 +65,7 @@ static void go_on_behind(Watch *w, const StressTold *t)
         return;
     }
     w->from.again = true;
-    w->from.seed = (i64)(t->seed - w->s->o->run.seed);
+    w->from.seed = (i64)(t->seed - w->s->o->run.job.seed);
     // Replays count their launches from the start again: rare enough, and still bounded.
     w->from.number = w->s->o->only >= 0 ? w->s->o->launches : t->number + 1;
     if (t->open) w->from.with_open = false;
@@ -133,7 +133,7 @@ static int patience(const Watch *w)
 {
     bool launch = w->last.kind == TOLD_BEGIN || w->last.kind == TOLD_TRY;
     if (w->last.kind == TOLD_EXPLAINS) return EXPLAIN_SECONDS;
-    if (strcmp(w->s->o->run.device, "emu") == 0) return EMULATOR_SECONDS;
+    if (strcmp(w->s->o->run.job.device, "emu") == 0) return EMULATOR_SECONDS;
     return launch ? (int)w->s->o->hang_limit : OTHER_SECONDS;
 }
 

@@ -8,6 +8,7 @@
 #ifndef BATON_TILE_FROM_AST_H
 #define BATON_TILE_FROM_AST_H
 
+#include "../ast/ast.h"
 #include "../contract.h"
 #include "tile.h"
 

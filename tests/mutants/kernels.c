@@ -53,17 +53,17 @@ static const char *messages(Bench *b)
 // What the arrays are on the emulated card, guards included.
 static const char *get_memory(Bench *b)
 {
-    Run *r = &b->run;
+    Job *r = &b->run;
     RtError e = {0};
     b->values = ARENA_ARRAY(b->arena, PlanValue, r->narrays);
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         void *at;
         if (a->param->kind == PLAN_TENSOR) {
-            if (r->device->ops->alloc(r->device, a->bytes + 2 * (size_t)RUN_GUARD, &at, &e))
+            if (r->device->ops->alloc(r->device, a->bytes + 2 * (size_t)JOB_GUARD, &at, &e))
                 return arena_printf(b->arena, "%s", e.text);
             a->device = at;
-            a->value.data = a->device + RUN_GUARD;
+            a->value.data = a->device + JOB_GUARD;
         }
         b->values[i] = a->value;
     }
@@ -75,9 +75,9 @@ const char *bench_open(Bench *b, const Kernel *k, const char *root)
     Arena *a = arena_new(0);
     *b = (Bench){.kernel = k, .arena = a};
     // Two seeds: then there is room for a first result, which holds the right bits.
-    b->options = (RunOptions){.device = "emu", .seeds = 2};
+    b->options = (JobOptions){.device = "emu", .seeds = 2};
     for (int i = 0; i < COUNT(k->sizes) && k->sizes[i]; i++)
-        vec_push(a, &b->options.sizes, ((RunSetting){k->sizes[i], k->values[i]}));
+        vec_push(a, &b->options.sizes, ((JobSetting){k->sizes[i], k->values[i]}));
     char *path = arena_printf(a, "%s/kernels/%s", root, k->file);
     const char *err = file_read(path, &b->text, 1 << 20);
     if (err) return arena_printf(a, "%s: %s", path, err);
@@ -88,18 +88,18 @@ const char *bench_open(Bench *b, const Kernel *k, const char *root)
     for (int i = 0; i < b->comp.thread->fns.n; i++)
         if (!strcmp(b->comp.thread->fns.at[i]->name, k->fn)) b->fn = b->comp.thread->fns.at[i];
     if (!b->fn) return arena_printf(a, "%s: there is no kernel %s", path, k->fn);
-    b->run = (Run){.options = &b->options, .c = &b->comp, .plan = b->comp.plan,
+    b->run = (Job){.options = &b->options, .path = path, .c = &b->comp, .plan = b->comp.plan,
                    .contract = b->comp.contract, .arena = a, .diag = b->comp.diag,
                    .narrays = plan_arguments(b->comp.plan)};
-    if (!run_bind_sizes(&b->run) || !run_fill_arrays(&b->run) || run_open_device(&b->run))
+    if (!job_bind_sizes(&b->run) || !job_fill_arrays(&b->run) || job_open_device(&b->run))
         return messages(b);
     return get_memory(b);
 }
 
 void bench_close(Bench *b)
 {
-    run_close(&b->run);
-    run_free_arrays(&b->run);
+    job_close(&b->run);
+    job_free_arrays(&b->run);
     buf_free(&b->text);
     buf_free(&b->comp.ptx);
     if (b->arena) arena_free(b->arena);

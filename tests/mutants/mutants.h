@@ -105,8 +105,8 @@ typedef struct {
     const Kernel *kernel;
     Compilation comp;
     Arena *arena;
-    RunOptions options;
-    Run run;
+    JobOptions options;
+    Job run;
     const ThreadFn *fn;
     PlanValue *values;       // of the arguments, on the emulated card
     Buf text;

@@ -92,10 +92,10 @@ static bool hazards(RtDevice *d, Bench *b, Buf *why)
 // The outputs against the right bits, or kept as such.
 static bool differs(Bench *b, RtError *e, Buf *why)
 {
-    Run *r = &b->run;
+    Job *r = &b->run;
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
-        size_t n = a->bytes + 2 * (size_t)RUN_GUARD;
+        JobArray *a = &r->array[i];
+        size_t n = a->bytes + 2 * (size_t)JOB_GUARD;
         if (!a->result) continue;
         if (r->device->ops->copy_out(r->device, a->result, a->device, n, e)) return false;
         if (!b->right) memcpy(a->first, a->result, n);
@@ -108,7 +108,7 @@ static bool differs(Bench *b, RtError *e, Buf *why)
 // One run of a module whose kernel `fn` stands in the place of the one with its name.
 static bool emulate(Bench *b, Arena *scratch, ThreadFn *fn, EmuSchedule schedule, u64 seed, Buf *why)
 {
-    Run *r = &b->run;
+    Job *r = &b->run;
     RtEmulatorOptions o = {.schedule = schedule, .seed = seed, .hazards = true, .step_limit = STEPS,
                            .sms = b->kernel->sms};
     ThreadModule m = *b->comp.thread;
@@ -124,7 +124,7 @@ static bool emulate(Bench *b, Arena *scratch, ThreadFn *fn, EmuSchedule schedule
     for (int i = 0; i < r->narrays && !e.status; i++)
         if (r->array[i].device)
             r->device->ops->copy_in(r->device, r->array[i].device, r->array[i].block,
-                                    r->array[i].bytes + 2 * (size_t)RUN_GUARD, &e);
+                                    r->array[i].bytes + 2 * (size_t)JOB_GUARD, &e);
     if (!e.status && !rt_load(r->device, &code, &module, NULL, &e) &&
         !rt_prepare(scratch, module, b->comp.plan, b->values, &launch, NULL, &e) &&
         !rt_launch(launch, NULL, &e))

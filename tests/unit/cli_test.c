@@ -1,8 +1,8 @@
 // cli_test.c - the parts of the command line that stand alone: .npy files, generators, references and
 // the comparison, likeness of words, and the order constraints of the pass table.
 #include "../../src/cli/cli.h"
-#include "../../src/cli/data.h"
-#include "../../src/cli/reference.h"
+#include "../../src/job/data.h"
+#include "../../src/job/reference.h"
 #include "../../src/pass.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // reference.h - what shipped kernels must compute, written plainly in fp64, by name. The contract's
 // `check: reference NAME arguments` chooses one; no part of the compiler is used here.
-#ifndef BATON_CLI_REFERENCE_H
-#define BATON_CLI_REFERENCE_H
+#ifndef BATON_JOB_REFERENCE_H
+#define BATON_JOB_REFERENCE_H
 
 #include "../base/base.h"
 

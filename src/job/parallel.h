@@ -1,6 +1,6 @@
 // parallel.h - one loop over all processors, for filling and checking large arrays.
-#ifndef BATON_CLI_PARALLEL_H
-#define BATON_CLI_PARALLEL_H
+#ifndef BATON_JOB_PARALLEL_H
+#define BATON_JOB_PARALLEL_H
 
 #include "../base/base.h"
 

@@ -1,8 +1,8 @@
-// options.c - reads command lines by table, and says what was probably meant when a word is wrong.
+// words.c - reads command lines by table, and says what was probably meant when a word is wrong.
 //
 // The table of a command is also its --help, so the two cannot disagree. Words are never copied:
 // values point into argv. Numbers and sizes for people are formatted here too.
-#include "cli.h"
+#include "words.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // npy.h - arrays in NumPy's .npy files: little-endian, C order, versions 1 to 3 of the header.
-#ifndef BATON_CLI_NPY_H
-#define BATON_CLI_NPY_H
+#ifndef BATON_JOB_NPY_H
+#define BATON_JOB_NPY_H
 
 #include "../base/base.h"
 

@@ -4,8 +4,7 @@
 // In: arrays with their contents on the host. Out: results beside them, and what was noticed on the
 // way. The device is used through the table of operations of the runtime, the same for a GPU and
 // for the emulator; functions return the exit status, with the reason in the Diag.
-#include "machine.h"
-#include "run.h"
+#include "job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +41,7 @@ static void clear_progress(const Progress *p)
 // largest blocks of the kernels here execute a few million.
 #define EMULATOR_STEPS ((i64)1 << 27)
 
-static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Progress *p)
+static RtEmulatorOptions emulator_options(const JobOptions *o, i64 schedule, Progress *p)
 {
     bool terminal = isatty(STDERR_FILENO) != 0;
     return (RtEmulatorOptions){
@@ -57,7 +56,7 @@ static RtEmulatorOptions emulator_options(const RunOptions *o, i64 schedule, Pro
 }
 
 // Status for the shell: what the caller passed is his input, everything else the device's trouble.
-int run_device_error(Run *r, const RtError *e, const char *doing)
+int job_device_error(Job *r, const RtError *e, const char *doing)
 {
     bool input = e->status == BATON_BAD_ARGUMENT || e->status == BATON_UNSUPPORTED;
     bool no_gpu = e->status == BATON_NO_DRIVER || e->status == BATON_NO_DEVICE ||
@@ -70,53 +69,53 @@ int run_device_error(Run *r, const RtError *e, const char *doing)
 
 // `auto` takes the first GPU, and the emulator without one or when an option asks for the emulator.
 // The report says why no GPU was used.
-int run_open_device(Run *r)
+int job_open_device(Job *r)
 {
-    const RunOptions *o = r->options;
+    const JobOptions *o = r->options;
     RtError e = {0};
     bool automatic = strcmp(o->device, "auto") == 0;
     if (strcmp(o->device, "emu") != 0 && !(automatic && o->emulator_asked)) {
         if (rt_cuda_open(NULL, o->gpu, &r->device, &r->times, &e) == BATON_OK) return EXIT_RIGHT;
-        if (!automatic) return run_device_error(r, &e, "opening the GPU");
+        if (!automatic) return job_device_error(r, &e, "opening the GPU");
         // No driver or no GPU is the usual case of a machine without one; anything else is news.
         bool usual = e.status == BATON_NO_DRIVER || e.status == BATON_NO_DEVICE;
         r->device_note = usual ? "no GPU here" : arena_printf(r->arena, "%s", e.text);
     }
     RtEmulatorOptions emu = emulator_options(o, 0, NULL);
     if (rt_emulator_open(&emu, &r->device, &e) != BATON_OK)
-        return run_device_error(r, &e, "opening the emulator");
+        return job_device_error(r, &e, "opening the emulator");
     return EXIT_RIGHT;
 }
 
 // The device's own word: options say what was asked for, not what was opened.
-static bool is_emulator(const Run *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
+bool job_on_emulator(const Job *r) { return strcmp(r->device->ops->kind, "emulator") == 0; }
 
 // ---- memory -------------------------------------------------------------------------------------
-// The kernel gets the address behind the first guard; RUN_GUARD keeps it as aligned as the block
+// The kernel gets the address behind the first guard; JOB_GUARD keeps it as aligned as the block
 // is.
-static int make_device_arrays(Run *r, RtError *e)
+static int make_device_arrays(Job *r, RtError *e)
 {
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         if (a->param->kind != PLAN_TENSOR) continue;
         void *at;
-        if (r->device->ops->alloc(r->device, a->bytes + 2 * (size_t)RUN_GUARD, &at, e) != BATON_OK)
-            return run_device_error(r, e, arena_printf(r->arena, "memory for %s", a->param->name));
+        if (r->device->ops->alloc(r->device, a->bytes + 2 * (size_t)JOB_GUARD, &at, e) != BATON_OK)
+            return job_device_error(r, e, arena_printf(r->arena, "memory for %s", a->param->name));
         a->device = at;
-        a->value.data = a->device + RUN_GUARD;
+        a->value.data = a->device + JOB_GUARD;
     }
     return EXIT_RIGHT;
 }
 
 // The whole block, guards included: each schedule starts from the same bytes.
-static int copy_arrays_in(Run *r, RtError *e)
+static int copy_arrays_in(Job *r, RtError *e)
 {
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         if (!a->device) continue;
         if (r->device->ops->copy_in(r->device, a->device, a->block,
-                                    a->bytes + 2 * (size_t)RUN_GUARD, e) != BATON_OK)
-            return run_device_error(r, e, arena_printf(r->arena, "copying %s", a->param->name));
+                                    a->bytes + 2 * (size_t)JOB_GUARD, e) != BATON_OK)
+            return job_device_error(r, e, arena_printf(r->arena, "copying %s", a->param->name));
     }
     return EXIT_RIGHT;
 }
@@ -124,36 +123,36 @@ static int copy_arrays_in(Run *r, RtError *e)
 // First byte of a guard that changed: its distance from the array, negative before it; else 0.
 static i64 guard_damage(const u8 *before, const u8 *after)
 {
-    for (i64 k = 0; k < RUN_GUARD; k++) {
-        if (after[k] != RUN_GUARD_BYTE) return k + 1;
-        if (before[RUN_GUARD - 1 - k] != RUN_GUARD_BYTE) return -(k + 1);
+    for (i64 k = 0; k < JOB_GUARD; k++) {
+        if (after[k] != JOB_GUARD_BYTE) return k + 1;
+        if (before[JOB_GUARD - 1 - k] != JOB_GUARD_BYTE) return -(k + 1);
     }
     return 0;
 }
 
 // Outputs come back whole; of inputs only the guards, to see whether something wrote there.
-static int copy_arrays_out(Run *r, RtError *e)
+static int copy_arrays_out(Job *r, RtError *e)
 {
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
-        u8 edge[2][RUN_GUARD];
+        JobArray *a = &r->array[i];
+        u8 edge[2][JOB_GUARD];
         const u8 *before = edge[0], *after = edge[1];
         baton_status s = BATON_OK;
         if (!a->device) continue;
         if (a->result) {
             s = r->device->ops->copy_out(r->device, a->result, a->device,
-                                         a->bytes + 2 * (size_t)RUN_GUARD, e);
-            // The guards are the block's first and last RUN_GUARD bytes.
+                                         a->bytes + 2 * (size_t)JOB_GUARD, e);
+            // The guards are the block's first and last JOB_GUARD bytes.
             before = a->result;
-            after = a->result + RUN_GUARD + a->bytes;
+            after = a->result + JOB_GUARD + a->bytes;
         } else {
-            s = r->device->ops->copy_out(r->device, edge[0], a->device, RUN_GUARD, e);
+            s = r->device->ops->copy_out(r->device, edge[0], a->device, JOB_GUARD, e);
             if (s == BATON_OK)
-                s = r->device->ops->copy_out(r->device, edge[1], a->device + RUN_GUARD + a->bytes,
-                                             RUN_GUARD, e);
+                s = r->device->ops->copy_out(r->device, edge[1], a->device + JOB_GUARD + a->bytes,
+                                             JOB_GUARD, e);
         }
         if (s != BATON_OK)
-            return run_device_error(r, e, arena_printf(r->arena, "fetching %s", a->param->name));
+            return job_device_error(r, e, arena_printf(r->arena, "fetching %s", a->param->name));
         i64 at = guard_damage(before, after);
         if (at && !r->guard)
             r->guard = arena_printf(r->arena, "%lld bytes %s %s",
@@ -164,30 +163,16 @@ static int copy_arrays_out(Run *r, RtError *e)
 }
 
 // ---- launches -----------------------------------------------------------------------------------
-// Hands over both forms of the program: a GPU takes the PTX, the emulator the thread IR. Machine code
-// goes to a GPU where its handoffs were looked at and must stay what they are.
-static int load(Run *r, RtError *e)
+static int load(Job *r, RtError *e)
 {
-    bool audit = r->c->tile && r->c->tile->delayed && !is_emulator(r);
-    if (audit && !cli_machine_code(r->c, &r->cubin)) return EXIT_INPUT;
-    // A NUL ends the text for the driver.
-    buf_putc(&r->c->ptx, '\0');
-    RtCode code = {
-        .name = r->c->path,
-        .ptx = r->c->ptx.s,
-        .ptx_bytes = r->c->ptx.n - 1,
-        .cubin = r->cubin.n ? r->cubin.s : NULL,
-        .cubin_bytes = r->cubin.n,
-        .thread = r->c->thread,
-    };
-    if (rt_load(r->device, &code, &r->module, &r->times, e) != BATON_OK)
-        return run_device_error(r, e, "loading");
+    if (rt_load(r->device, &r->code, &r->module, &r->times, e) != BATON_OK)
+        return job_device_error(r, e, "loading");
     return EXIT_RIGHT;
 }
 
 // What costs a kernel speed without making it wrong is in the assembler's log: a wait behind every
 // wgmma, register counts that it did not give to the roles.
-static void warn_by_log(const Run *r)
+static void warn_by_log(const Job *r)
 {
     const char *log = r->module->log;
     for (const char *line = log; *line;) {
@@ -206,7 +191,7 @@ static void warn_by_log(const Run *r)
 }
 
 // The driver knows the spills of a kernel also when its cache had the code and there is no log.
-static void warn_by_kernel(const Run *r)
+static void warn_by_kernel(const Job *r)
 {
     for (int i = 0; i < r->launch->nsteps; i++) {
         const RtKernelLaunch *k = &r->launch->steps[i].kernel;
@@ -224,18 +209,18 @@ static void warn_by_kernel(const Run *r)
 }
 
 // `launch` is the host's part; the emulator does its work in it, a GPU's is waited for in sync.
-static int launch_once(Run *r, RtError *e)
+static int launch_once(Job *r, RtError *e)
 {
     double start = rt_now_ms();
-    if (rt_launch(r->launch, NULL, e) != BATON_OK) return run_device_error(r, e, "launching");
+    if (rt_launch(r->launch, NULL, e) != BATON_OK) return job_device_error(r, e, "launching");
     r->times.launch = rt_now_ms() - start;
     if (r->device->ops->sync(r->device, NULL, e) != BATON_OK)
-        return run_device_error(r, e, "running");
+        return job_device_error(r, e, "running");
     return EXIT_RIGHT;
 }
 
 // Adds what the emulator saw in the launches of one schedule.
-static void collect_hazards(Run *r, i64 schedule)
+static void collect_hazards(Job *r, i64 schedule)
 {
     int n;
     EmuReport *const *report = rt_emulator_reports(r->device, &n);
@@ -254,29 +239,29 @@ static void collect_hazards(Run *r, i64 schedule)
 }
 
 // The same data under other schedules must give the same bits.
-static void compare_schedules(Run *r, i64 schedule)
+static void compare_schedules(Job *r, i64 schedule)
 {
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         if (!a->first) continue;
         if (schedule == 0)
-            memcpy(a->first, a->result, a->bytes + 2 * (size_t)RUN_GUARD);
-        else if (memcmp(a->first + RUN_GUARD, a->result + RUN_GUARD, a->bytes) != 0 && !r->differs)
+            memcpy(a->first, a->result, a->bytes + 2 * (size_t)JOB_GUARD);
+        else if (memcmp(a->first + JOB_GUARD, a->result + JOB_GUARD, a->bytes) != 0 && !r->differs)
             r->differs = arena_printf(r->arena, "%s after schedule %llu", a->param->name,
                                       (unsigned long long)(r->options->seed + (u64)schedule));
     }
 }
 
 // A GPU runs once: its schedule cannot be chosen, so more runs on the same data would say little.
-static int run_schedules(Run *r, RtError *e)
+static int run_schedules(Job *r, RtError *e)
 {
-    const RunOptions *o = r->options;
-    i64 schedules = is_emulator(r) ? o->seeds : 1;
+    const JobOptions *o = r->options;
+    i64 schedules = job_on_emulator(r) ? o->seeds : 1;
     Buf unread = {0};
     int status = EXIT_RIGHT;
     for (i64 k = 0; k < schedules; k++) {
         Progress p = {rt_now_ms(), 0, (int)k + 1, (int)schedules};
-        if (is_emulator(r)) {
+        if (job_on_emulator(r)) {
             RtEmulatorOptions emu = emulator_options(o, k, &p);
             emu.printed = k ? &unread : NULL; // every schedule prints the same, in some order
             rt_emulator_set(r->device, &emu);
@@ -289,7 +274,7 @@ static int run_schedules(Run *r, RtError *e)
         if (status == EXIT_RIGHT) status = copy_arrays_out(r, e);
         unread.n = 0;
         if (status != EXIT_RIGHT) break;
-        if (is_emulator(r)) {
+        if (job_on_emulator(r)) {
             r->emulator_ms += r->times.launch;
             r->schedules_run++;
             collect_hazards(r, k);
@@ -300,7 +285,7 @@ static int run_schedules(Run *r, RtError *e)
     return status;
 }
 
-int run_calm(Run *r, struct EmuHistory *history, const struct EmuFault *fault)
+int job_calm(Job *r, struct EmuHistory *history, const struct EmuFault *fault)
 {
     RtError e = {0};
     Buf unread = {0};
@@ -319,7 +304,7 @@ int run_calm(Run *r, struct EmuHistory *history, const struct EmuFault *fault)
     return status;
 }
 
-int run_prepare(Run *r)
+int job_prepare(Job *r)
 {
     RtError e = {0};
     int status = load(r, &e);
@@ -328,34 +313,34 @@ int run_prepare(Run *r)
     PlanValue *values = ARENA_ARRAY(r->arena, PlanValue, r->narrays + 1);
     for (int i = 0; i < r->narrays; i++) values[i] = r->array[i].value;
     if (rt_prepare(r->arena, r->module, r->plan, values, &r->launch, &r->times, &e) != BATON_OK)
-        return run_device_error(r, &e, "preparing the launch");
+        return job_device_error(r, &e, "preparing the launch");
     warn_by_log(r);
     warn_by_kernel(r);
     return EXIT_RIGHT;
 }
 
 // After this, outputs are in `result`, and hazards and guards are known.
-int run_execute(Run *r)
+int job_execute(Job *r)
 {
     RtError e = {0};
-    int status = run_prepare(r);
+    int status = job_prepare(r);
     return status == EXIT_RIGHT ? run_schedules(r, &e) : status;
 }
 
 // Only after the result was found right, and not with --once, which is for profilers.
-int run_measure(Run *r)
+int job_measure(Job *r)
 {
     RtError e = {0};
-    if (is_emulator(r) || r->options->once || !r->launch->nsteps) return EXIT_RIGHT;
+    if (job_on_emulator(r) || r->options->once || !r->launch->nsteps) return EXIT_RIGHT;
     if (rt_time(r->launch, NULL, (int)r->options->warmup, (int)r->options->repeat, &r->timing,
                 &e) != BATON_OK)
-        return run_device_error(r, &e, "timing");
+        return job_device_error(r, &e, "timing");
     r->timed = true;
     return EXIT_RIGHT;
 }
 
 // In the reverse order of opening; safe after any failure, also when nothing was opened.
-void run_close(Run *r)
+void job_close(Job *r)
 {
     if (!r->device) return;
     for (int i = 0; r->array && i < r->narrays; i++)

@@ -6,8 +6,8 @@
 //
 // A generated value depends on the seed, the parameter's name and the element's index alone:
 // neither on other parameters nor on the number of threads.
-#ifndef BATON_CLI_DATA_H
-#define BATON_CLI_DATA_H
+#ifndef BATON_JOB_DATA_H
+#define BATON_JOB_DATA_H
 
 #include "npy.h"
 

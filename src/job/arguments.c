@@ -4,7 +4,7 @@
 // In: the plan, the contract and the words of the command line. Out: r->symbol, and an array for
 // every parameter that the caller passes. Wrong words end in messages that name what there is; the
 // rules of the plan itself are checked when the launch is prepared.
-#include "run.h"
+#include "job.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,6 +23,43 @@ typedef struct {
     const char *from; // "the command line", "dimension 1 of q.npy"
 } Source;
 
+// ---- words ------------------------------------------------------------------------------------
+bool job_setting(const char *word, const char *what, const char *example, JobSetting *out,
+                 Arena *a, Diag *d)
+{
+    const char *equals = strchr(word, '=');
+    if (!equals || equals == word || !equals[1]) {
+        diag_error(d, (Loc){0}, arena_printf(a, "for example: %s", example),
+                   "%s needs NAME=VALUE, found `%s`", what, word);
+        return false;
+    }
+    *out = (JobSetting){arena_strndup(a, word, (size_t)(equals - word)), equals + 1};
+    return true;
+}
+
+void job_integer(const char *name, const char *text, i64 lo, i64 hi, i64 *out, Diag *d)
+{
+    i64 v;
+    if (!cli_integer(text, &v) || v < lo || v > hi)
+        diag_error(d, (Loc){0}, NULL, "%s takes an integer from %lld to %lld, found `%s`", name,
+                   (long long)lo, (long long)hi, text);
+    else
+        *out = v;
+}
+
+void job_choose_device(JobOptions *o, const char *word, Diag *d)
+{
+    i64 n = 0;
+    o->device = word;
+    if (strcmp(word, "auto") == 0 || strcmp(word, "emu") == 0 || strcmp(word, "cuda") == 0) return;
+    if (strncmp(word, "cuda:", 5) == 0 && cli_integer(word + 5, &n) && n >= 0 && n < 1024) {
+        o->gpu = (int)n;
+        return;
+    }
+    diag_error(d, (Loc){0}, "cuda:0 is the first GPU",
+               "--device takes auto, emu or cuda:N, found `%s`", word);
+}
+
 // -1 when there is none.
 static int find_symbol(const Plan *p, const char *name)
 {
@@ -40,7 +77,7 @@ static int find_param(const Plan *p, const char *name)
 }
 
 // "H, S" or "q, k, v", and the one that `word` was perhaps meant to be.
-static const char *known_names(Run *r, bool symbols, const char *word, const char **meant)
+static const char *known_names(Job *r, bool symbols, const char *word, const char **meant)
 {
     const Plan *p = r->plan;
     int n = symbols ? p->symbols.n : r->narrays;
@@ -57,7 +94,7 @@ static const char *known_names(Run *r, bool symbols, const char *word, const cha
 }
 
 // `given` is the word of the command line, as the user wrote it.
-static void unknown_name(Run *r, bool symbols, const char *given, const char *name)
+static void unknown_name(Job *r, bool symbols, const char *given, const char *name)
 {
     const char *meant, *all = known_names(r, symbols, name, &meant);
     // A float scalar is no size, though it looks like one to its user.
@@ -73,7 +110,7 @@ static void unknown_name(Run *r, bool symbols, const char *given, const char *na
 
 // ---- symbols ------------------------------------------------------------------------------------
 // A second source must give the same value: which of two to believe is the user's to say.
-static void set_symbol(Run *r, Source *src, int k, i64 value, const char *from)
+static void set_symbol(Job *r, Source *src, int k, i64 value, const char *from)
 {
     if (src[k].known && r->symbol[k] != value) {
         diag_error(r->diag, (Loc){0}, NULL, "%s is %lld by %s, and %lld by %s",
@@ -86,11 +123,11 @@ static void set_symbol(Run *r, Source *src, int k, i64 value, const char *from)
 }
 
 // NAME=VALUE on the command line. Every wrong word is reported, not only the first.
-static void sizes_from_words(Run *r, Source *src)
+static void sizes_from_words(Job *r, Source *src)
 {
-    const RunOptions *o = r->options;
+    const JobOptions *o = r->options;
     for (int i = 0; i < o->sizes.n; i++) {
-        const RunSetting *s = &o->sizes.at[i];
+        const JobSetting *s = &o->sizes.at[i];
         int k = find_symbol(r->plan, s->name);
         i64 v;
         if (k < 0)
@@ -108,10 +145,10 @@ static void sizes_from_words(Run *r, Source *src)
 
 // The shape of a given file fixes the symbols that are bare extents of its parameter. Extents that
 // are expressions are compared later, once all symbols are known (bind_tensor).
-static void sizes_from_files(Run *r, Source *src)
+static void sizes_from_files(Job *r, Source *src)
 {
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         const PlanParam *p = a->param;
         if (!a->has_spec || a->spec.kind != DATA_FILE || p->kind != PLAN_TENSOR) continue;
         const NpyArray *f = &a->spec.array;
@@ -132,7 +169,7 @@ static void sizes_from_files(Run *r, Source *src)
 }
 
 // Where a symbol without a value occurs: "dimension 1 of q, dimension 0 of k".
-static const char *places_of(Run *r, const char *name)
+static const char *places_of(Job *r, const char *name)
 {
     Buf b = {0};
     for (int i = 0; i < r->narrays; i++) {
@@ -150,7 +187,7 @@ static const char *places_of(Run *r, const char *name)
 
 // What nothing else gave comes from the contract's `sizes:`; what is then still missing is told in
 // one message with an example that can be copied.
-static void fill_missing(Run *r, Source *src)
+static void fill_missing(Job *r, Source *src)
 {
     Buf example = {0}, missing = {0};
     for (int k = 0; k < r->plan->symbols.n; k++) {
@@ -166,7 +203,7 @@ static void fill_missing(Run *r, Source *src)
     }
     if (missing.n)
         diag_error(r->diag, (Loc){0},
-                   arena_printf(r->arena, "for example: baton run %s%s", r->c->path, example.s),
+                   arena_printf(r->arena, "for example: baton run %s%s", r->path, example.s),
                    "these sizes have no value: %s", missing.s);
     buf_free(&example);
     buf_free(&missing);
@@ -188,9 +225,9 @@ static bool lookup_symbol(void *ctx, const char *name, i64 *value)
 
 // ---- extents and scalars ------------------------------------------------------------------------
 // Extents, element count and bytes. An array with an extent of 0 has neither, and is legal.
-static bool bind_tensor(Run *r, int i)
+static bool bind_tensor(Job *r, int i)
 {
-    RunArray *a = &r->array[i];
+    JobArray *a = &r->array[i];
     const PlanParam *p = a->param;
     Symbols s = {r->plan, r->symbol};
     const char *why = plan_param_dims(r->arena, r->plan, i, lookup_symbol, &s, a->value.dim);
@@ -227,9 +264,9 @@ static bool bind_tensor(Run *r, int i)
 }
 
 // A scalar that is a symbol has its value; any other needs a SPEC with a number.
-static bool bind_scalar(Run *r, int i)
+static bool bind_scalar(Job *r, int i)
 {
-    RunArray *a = &r->array[i];
+    JobArray *a = &r->array[i];
     const PlanParam *p = a->param;
     int k = find_symbol(r->plan, p->name);
     if (k >= 0) {
@@ -252,7 +289,7 @@ static bool bind_scalar(Run *r, int i)
 
 // ---- where contents come from -------------------------------------------------------------------
 // `from` is what the report says; `label` what a message says ("--arg q").
-static bool set_spec(Run *r, RunArray *a, const char *text, const char *from, const char *label)
+static bool set_spec(Job *r, JobArray *a, const char *text, const char *from, const char *label)
 {
     const char *why = data_parse(r->arena, text, &a->spec);
     if (!why) why = data_load(r->arena, &a->spec);
@@ -267,11 +304,11 @@ static bool set_spec(Run *r, RunArray *a, const char *text, const char *from, co
 
 // Sources in order of precedence: --arg, the contract's `inputs:`, and for arrays a default that
 // exercises arithmetic (uniform) or stays in range as an index (zeros).
-static void take_specs(Run *r)
+static void take_specs(Job *r)
 {
-    const RunOptions *o = r->options;
+    const JobOptions *o = r->options;
     for (int i = 0; i < o->args.n; i++) {
-        const RunSetting *s = &o->args.at[i];
+        const JobSetting *s = &o->args.at[i];
         const char *label = arena_printf(r->arena, "--arg %s", s->name);
         int k = find_param(r->plan, s->name);
         if (k < 0)
@@ -290,7 +327,7 @@ static void take_specs(Run *r)
             set_spec(r, &r->array[k], s->text, "--arg", label);
     }
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         if (a->has_spec || !a->param->in) continue;
         const char *text = r->contract ? contract_input(r->contract, a->param->name) : NULL;
         const char *label = arena_printf(r->arena, "input %s", a->param->name);
@@ -303,7 +340,7 @@ static void take_specs(Run *r)
 }
 
 // Generators that name a size, once its value is known.
-static void sizes_of_specs(Run *r)
+static void sizes_of_specs(Job *r)
 {
     for (int i = 0; i < r->narrays; i++) {
         DataSpec *s = &r->array[i].spec;
@@ -319,10 +356,10 @@ static void sizes_of_specs(Run *r)
 // Contents first, since the shapes of files are a source of sizes; then sizes in order of
 // precedence; last the extents and scalars that follow from them. Stops between the stages when one
 // had errors.
-bool run_bind_sizes(Run *r)
+bool job_bind_sizes(Job *r)
 {
     const Plan *p = r->plan;
-    r->array = ARENA_ARRAY(r->arena, RunArray, r->narrays + 1);
+    r->array = ARENA_ARRAY(r->arena, JobArray, r->narrays + 1);
     r->symbol = ARENA_ARRAY(r->arena, i64, p->symbols.n + 1);
     Source *src = ARENA_ARRAY(r->arena, Source, p->symbols.n + 1);
     for (int i = 0; i < r->narrays; i++) {
@@ -334,7 +371,7 @@ bool run_bind_sizes(Run *r)
     sizes_from_files(r, src);
     // A scalar given by --arg is a symbol's value too.
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         int k = a->param->kind == PLAN_SCALAR ? find_symbol(p, a->param->name) : -1;
         if (k < 0 || !a->has_spec) continue;
         // Below 2^53 a double holds every integer.
@@ -359,15 +396,15 @@ bool run_bind_sizes(Run *r)
 // ---- blocks -------------------------------------------------------------------------------------
 // Host memory of one array between two guards that hold a known byte: what the kernel writes
 // outside of the array is seen there. NULL without memory, which is reported.
-static u8 *new_block(Run *r, const RunArray *a)
+static u8 *new_block(Job *r, const JobArray *a)
 {
-    size_t n = a->bytes + 2 * (size_t)RUN_GUARD;
+    size_t n = a->bytes + 2 * (size_t)JOB_GUARD;
     u8 *b = malloc(n);
     if (!b)
         diag_error(r->diag, a->param->loc, NULL, "no memory for %s of %s", a->param->name,
                    cli_bytes(r->arena, (double)n));
     else
-        memset(b, RUN_GUARD_BYTE, n);
+        memset(b, JOB_GUARD_BYTE, n);
     return b;
 }
 
@@ -391,11 +428,11 @@ static double memory_limit(void)
 // Refuses a job that this machine's memory cannot hold, before it starts to swap: blocks and
 // results here, the reference's inputs as f32, and the device's copy when the device is the
 // emulator (assumed).
-static bool fits_memory(Run *r)
+static bool fits_memory(Job *r)
 {
     double need = 0, have = memory_limit();
     for (int i = 0; i < r->narrays; i++) {
-        const RunArray *a = &r->array[i];
+        const JobArray *a = &r->array[i];
         need += (double)a->bytes * (2 + a->param->out + (a->param->out && r->options->seeds > 1));
         if (r->reference && r->reference->needs_f32 && a->param->in)
             need += (double)a->count * sizeof(float);
@@ -409,20 +446,20 @@ static bool fits_memory(Run *r)
 
 // Inputs get their values, outputs NaN: an element that the kernel never writes cannot pass the
 // check.
-bool run_fill_arrays(Run *r)
+bool job_fill_arrays(Job *r)
 {
     if (!fits_memory(r)) return false;
     for (int i = 0; i < r->narrays; i++) {
-        RunArray *a = &r->array[i];
+        JobArray *a = &r->array[i];
         const PlanParam *p = a->param;
         if (p->kind != PLAN_TENSOR) continue;
         if (!(a->block = new_block(r, a))) return false;
         if (p->out && !(a->result = new_block(r, a))) return false;
         // Only with several schedules is there a first result to compare the others with.
         if (p->out && r->options->seeds > 1 && !(a->first = new_block(r, a))) return false;
-        u8 *data = a->block + RUN_GUARD;
+        u8 *data = a->block + JOB_GUARD;
         if (!a->has_spec) { // all bits set: a NaN in every float format
-            memset(data, dtype_is_float(p->type) ? 0xff : RUN_GUARD_BYTE, a->bytes);
+            memset(data, dtype_is_float(p->type) ? 0xff : JOB_GUARD_BYTE, a->bytes);
             continue;
         }
         const char *why = data_fill(r->arena, &a->spec, r->options->seed, p->name, p->type,
@@ -435,7 +472,7 @@ bool run_fill_arrays(Run *r)
     return true;
 }
 
-void run_free_arrays(Run *r)
+void job_free_arrays(Job *r)
 {
     for (int i = 0; r->array && i < r->narrays; i++) {
         free(r->array[i].block);
@@ -445,14 +482,14 @@ void run_free_arrays(Run *r)
 }
 
 // After the run, whether or not it came out right: a wrong result is worth looking at.
-bool run_write_outputs(Run *r)
+bool job_write_outputs(Job *r)
 {
-    const RunOptions *o = r->options;
+    const JobOptions *o = r->options;
     for (int i = 0; i < o->outs.n; i++) {
-        const RunSetting *s = &o->outs.at[i];
-        const RunArray *a = &r->array[find_param(r->plan, s->name)];
+        const JobSetting *s = &o->outs.at[i];
+        const JobArray *a = &r->array[find_param(r->plan, s->name)];
         Buf b = {0};
-        npy_write(a->param->type, a->value.rank, a->value.dim, a->result + RUN_GUARD, &b);
+        npy_write(a->param->type, a->value.rank, a->value.dim, a->result + JOB_GUARD, &b);
         const char *why = file_write(s->text, b.s, b.n);
         buf_free(&b);
         if (why) {
@@ -465,7 +502,7 @@ bool run_write_outputs(Run *r)
 
 // What will be written minutes later should not fail for a slip of the pen. Nothing is made yet:
 // the job may still be refused.
-static void check_writable(Run *r, const char *path)
+static void check_writable(Job *r, const char *path)
 {
     struct stat st;
     const char *slash = strrchr(path, '/');
@@ -480,11 +517,11 @@ static void check_writable(Run *r, const char *path)
 }
 
 // Names after --out must be outputs. Checked before anything runs.
-bool run_check_outputs(Run *r)
+bool job_check_outputs(Job *r)
 {
-    const RunOptions *o = r->options;
+    const JobOptions *o = r->options;
     for (int i = 0; i < o->outs.n; i++) {
-        const RunSetting *s = &o->outs.at[i];
+        const JobSetting *s = &o->outs.at[i];
         int k = find_param(r->plan, s->name);
         if (k < 0)
             unknown_name(r, false, arena_printf(r->arena, "--out %s", s->name), s->name);
