@@ -330,7 +330,7 @@ void cu_call(Cuda *x, const CudaStmt *s, const char *fmt, ...)
     X(MBAR_ARRIVE_CLUSTER, cu_mbar_arrive_cluster) X(BAR_CLUSTER, cu_asm)                    \
     X(FENCE_PROXY, cu_asm) X(FENCE_MBAR_INIT, cu_asm) X(MEMBAR, cu_asm)                    \
     X(BAR_SYNC, cu_asm) X(BAR_ARRIVE, cu_asm) X(BAR_WARP, cu_asm) X(PIN, cu_pin)                   \
-    X(DELAY, cu_delay)                                                                       \
+    X(DELAY, cu_delay) X(CLOCK, cu_clock)                                                    \
     X(WGMMA_FENCE, cu_wgmma_fence) X(WGMMA_SS, cu_wgmma) X(WGMMA_RS, cu_wgmma)             \
     X(WGMMA_COMMIT, cu_asm) X(WGMMA_WAIT, cu_wgmma_wait) X(SETMAXNREG_INC, cu_asm)         \
     X(SETMAXNREG_DEC, cu_asm) X(EXIT, cu_exit)                                               \

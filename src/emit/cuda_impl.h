@@ -129,7 +129,7 @@ CudaHandler cu_asm, cu_mov, cu_add, cu_multiply, cu_mulwide, cu_divide, cu_minma
 // cuda_mem.c
 CudaHandler cu_ldparam, cu_load, cu_store, cu_atomic, cu_print_arg, cu_print_text,
     cu_matrix_load, cu_matrix_store, cu_cpasync,
-    cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait, cu_pin, cu_delay,
+    cu_tma_load, cu_tma_store, cu_tma_prefetch, cu_mbar_wait, cu_pin, cu_delay, cu_clock,
     cu_mbar_arrive_cluster;
 // cuda_wgmma.c
 CudaHandler cu_wgmma, cu_wgmma_fence, cu_wgmma_wait;

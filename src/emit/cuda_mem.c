@@ -395,6 +395,16 @@ void cu_delay(Cuda *x, const CudaStmt *s)
     cu_call(x, s, "ptx_delay(%s)", cu_src(x, &s->op.opnd[0], TT_U32));
 }
 
+// `clock()` alone may move across memory operations and barriers.
+void cu_clock(Cuda *x, const CudaStmt *s)
+{
+    if (cu_need(x, "ptx_clock"))
+        cu_define(x, CUDA_FUNCTION "uint32_t ptx_clock()\n{\n    uint32_t d;\n"
+                    "    asm volatile(\"mov.u32 %%0, %%%%clock;\" : \"=r\"(d) : : \"memory\");\n"
+                    "    return d;\n}\n");
+    cu_assign(x, s, "ptx_clock()");
+}
+
 // The braces keep the labels of each copy apart. try_wait sleeps for a while by itself.
 void cu_mbar_wait(Cuda *x, const CudaStmt *s)
 {

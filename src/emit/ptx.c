@@ -132,6 +132,7 @@ static PtxHandler *const handler[OP_COUNT] = {
     [OP_TMA_STORE] = ptx_tma_store, [OP_TMA_PREFETCH] = ptx_tma_prefetch,
     [OP_MBAR_WAIT] = ptx_mbar_wait, [OP_MBAR_ARRIVE_CLUSTER] = ptx_mbar_arrive_cluster,
     [OP_PIN] = ptx_pin,           [OP_DELAY] = ptx_delay,
+    [OP_CLOCK] = ptx_clock,
     [OP_WGMMA_SS] = ptx_wgmma,
     [OP_WGMMA_RS] = ptx_wgmma,
 };

@@ -44,6 +44,7 @@ PtxHandler ptx_add, ptx_multiply, ptx_mulwide, ptx_divide, ptx_cvt, ptx_cvtpack,
 PtxHandler ptx_ldparam, ptx_load, ptx_store, ptx_atomic, ptx_print_arg, ptx_print_text,
     ptx_ldmatrix, ptx_stmatrix, ptx_cpasync,
     ptx_tma_load, ptx_tma_store, ptx_tma_prefetch, ptx_mbar_wait, ptx_pin, ptx_delay,
+    ptx_clock,
     ptx_mbar_arrive_cluster;
 
 #endif

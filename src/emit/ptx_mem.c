@@ -219,6 +219,12 @@ void ptx_delay(Ptx *x, const ThreadOp *op)
     if (op->guard.kind != OPD_NONE) buf_printf(x->out, "$end%d:\n", label);
 }
 
+// The assembler keeps reads of the clock in their order and behind the waits in front of them.
+void ptx_clock(Ptx *x, const ThreadOp *op)
+{
+    ptx_line(x, op, "mov.u32 %s, %%clock;", ptx_element(x, &op->opnd[0], 0).s);
+}
+
 // Waits until the phase of the given parity is complete. try_wait sleeps for a while by itself
 // (some microseconds), so the loop is no busy one. A successful wait acquires: what was done before
 // the arrivals, and the bytes that the phase counted, are visible behind it.

@@ -202,7 +202,7 @@ static bool decode_op(Decoder *d, const ThreadOp *op, EmuOp *to)
     const char *sig = thread_op[op->op].sig;
     for (; sig[to->ndst] == 'd' || sig[to->ndst] == 'P'; to->ndst++) {}
     to->track = (thread_op[op->op].effect == EFF_PURE && op->op != OP_TMA_PREFETCH) ||
-                op->op == OP_SHFL || op->op == OP_VOTE;
+                op->op == OP_SHFL || op->op == OP_VOTE || op->op == OP_CLOCK;
     to->control = thread_op[op->op].effect == EFF_CTRL;
     return true;
 }

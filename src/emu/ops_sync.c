@@ -564,6 +564,15 @@ EmuResult emu_op_DELAY(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_YIELD;
 }
 
+// In place of cycles, the operations of all warps of the block before this warp's turn began: it
+// never falls, and that is all that it says.
+EmuResult emu_op_CLOCK(EmuWarp *w, const EmuOp *op, u32 mask)
+{
+    u32 *d = emu_reg(w, &op->o[0]);
+    for (u32 m = mask; m; m &= m - 1) d[emu_first_lane(m)] = (u32)w->cta->steps;
+    return RUN_NEXT;
+}
+
 // bar.warp.sync with the full mask. Lanes run in lock step here, so it only merges what they know.
 EmuResult emu_op_BAR_WARP(EmuWarp *w, const EmuOp *op, u32 mask)
 {

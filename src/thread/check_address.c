@@ -359,7 +359,7 @@ static void run_load(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
 {
     for (int k = 0; k < op->opnd[0].count; k++) {
         Lanes out = {.known = 0};
-        if (op->op != OP_LDMATRIX) set_all(&out, (u64)(c->loads++ % 3), true);
+        if (op->op != OP_LDMATRIX && op->op != OP_CLOCK) set_all(&out, (u64)(c->loads++ % 3), true);
         store(c, &op->opnd[0], k, &out, mask, unsure);
     }
 }
@@ -852,6 +852,7 @@ static void run_op(Checker *c, const ThreadOp *op, u32 active)
     case OP_ATOMG:
     case OP_CASS:
     case OP_CASG:
+    case OP_CLOCK:
     case OP_LDMATRIX: run_load(c, op, mask, unsure); return;
     default:
         if (thread_op[op->op].effect == EFF_PURE && op->op != OP_TMA_PREFETCH &&

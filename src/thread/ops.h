@@ -107,6 +107,8 @@
     X(PIN,           "pin",           "p",    "-",     SYNC, THREAD, 10, "!")                     \
     /* At least so many cycles pass; orders nothing. Stress runs put them at handoffs. */          \
     X(DELAY,         "delay",         "x",    "-",     SYNC, THREAD, 20, "!")                     \
+    /* The multiprocessor's cycles so far, modulo 2^32; it may be neither moved nor repeated. */    \
+    X(CLOCK,         "clock",         "d",    "i",     LOAD, THREAD, 10, "!")                     \
     X(WGMMA_FENCE,   "wgmma.fence",   "",     "-",     SYNC, GROUP,  80, "wgmma.fence.sync.aligned;") \
     X(WGMMA_SS,      "wgmma.ss",      "RLLp", "-",     ASYNC, GROUP, 80, "!")                     \
     X(WGMMA_RS,      "wgmma.rs",      "RrLp", "-",     ASYNC, GROUP, 80, "!")                     \

@@ -612,6 +612,7 @@ void exec_effect(Exec *x, const ThreadOp *op, u32 mask)
         shared(x, op, mask);
         break;
     case OP_LDG: load_global(x, op, mask); break;
+    case OP_CLOCK: loaded(x, op, mask, 0); break;
     case OP_STG:
     case OP_ATOMG:
     case OP_CASG:
