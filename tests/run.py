@@ -160,6 +160,8 @@ def collect(build, sanitized):
     tag = "asan " if sanitized else ""
     for p in sorted((build / "tests").glob("*_test")):
         yield f"{tag}unit {p.name}", lambda s, p=p: unit_test(p), None
+    for p in [] if sanitized else sorted((ROOT / "tests").glob("*/*_test.py")):
+        yield f"python {p.relative_to(ROOT)}", lambda s, p=p: unit_test(p), None
     for suffix in ("co", "thr", "tile", "plan", "ptx"):
         for p in sorted((ROOT / "tests").rglob(f"*.{suffix}")):
             text = p.read_text(errors="replace")
