@@ -37,8 +37,12 @@ ISL     := $(shell printf '\043include <isl/set.h>\n' | $(CC) -E -xc - >/dev/nul
              for a in libisl.a libgmp.a; do f=$$($(CC) -print-file-name=$$a); test -e "$$f" && echo "$$f"; done)
 ISL     := $(if $(word 2,$(ISL)),$(ISL))
 SETS    := $(if $(ISL),$(filter-out src/sets/without.c,$(sort $(wildcard src/sets/*.c))),src/sets/without.c)
-COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS)
-SOURCES := $(filter-out src/sets/% src/cli/build.c src/cli/check.c,$(SOURCES))
+# It reads JSON (results of `baton bench`, the protocol of its peers) by libjansson, in the same way.
+JANSSON := $(shell printf '\043include <jansson.h>\n' | $(CC) -E -xc - >/dev/null 2>&1 && \
+             f=$$($(CC) -print-file-name=libjansson.a); test -e "$$f" && echo "$$f")
+JSON    := $(if $(JANSSON),src/json/json.c,src/json/without.c)
+COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS) $(JSON)
+SOURCES := $(filter-out src/sets/% src/json/json.c src/json/without.c src/cli/build.c src/cli/check.c,$(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(B)/%.o)
 UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
 # Counts basic blocks, so it has a build of its own and no place in the one under sanitizers.
@@ -62,7 +66,7 @@ all: $(B)/baton $(B)/libbaton.a $(B)/libbaton.so
 
 $(B)/baton: $(COMMAND:%.c=$(B)/%.o) $(B)/libbaton.a
 	@echo "  link  $@"
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(ISL) $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(ISL) $(JANSSON) $(LDLIBS)
 
 $(B)/libbaton.a: $(OBJECTS)
 	@echo "  ar    $@"
@@ -129,6 +133,12 @@ $(B)/tests/sets_tool: tests/unit/sets_tool.c $(SETS:%.c=$(B)/%.o) $(B)/libbaton.
 	@mkdir -p $(@D)
 	@echo "  cc    $<"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SETS:%.c=$(B)/%.o) $(B)/libbaton.a $(ISL) $(LDLIBS)
+
+# What reads JSON, which the library does not.
+$(B)/tests/json_test: tests/unit/json_test.c $(JSON:%.c=$(B)/%.o) $(B)/libbaton.a Makefile
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $(filter %.c %.o %.a,$^) $(JANSSON) $(LDLIBS)
 
 # The sanitizer build runs all but the slowest of the same tests; `make asan` runs them all.
 test:

@@ -3,6 +3,7 @@
 #   gcc, make   to build           python3   to run the tests
 #   clang       for `make fuzz`
 #   libisl      for `baton check` to ask about bounds and outputs; linked statically (libgmp too)
+#   libjansson  for `baton bench` to read its results and its peers' answers; linked statically
 # Nothing here is needed to run baton, and a GPU only needs its driver. Installs only what is missing.
 set -eu
 
@@ -12,6 +13,7 @@ command -v make > /dev/null || missing="$missing make"
 command -v python3 > /dev/null || missing="$missing python3"
 command -v clang > /dev/null || missing="$missing clang"
 printf '#include <isl/set.h>\n' | "${CC:-gcc}" -E - > /dev/null 2>&1 || missing="$missing libisl-dev libgmp-dev"
+printf '#include <jansson.h>\n' | "${CC:-gcc}" -E - > /dev/null 2>&1 || missing="$missing libjansson-dev"
 # clang's runtime (libFuzzer, sanitizers) is a package of its own in newer releases.
 fuzzer=""
 if command -v clang > /dev/null; then
