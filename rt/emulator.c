@@ -187,6 +187,7 @@ static baton_status emulator_launch(RtDevice *device, const RtKernelLaunch *k, v
         .printed = o->printed ? o->printed : &printed,
         .history = o->history,
         .fault = o->fault,
+        .observer = o->observer,
         .number = d->reports.n,
     };
     EmuReport *r = emu_run(d->reports_arena, &l);

@@ -162,6 +162,7 @@ typedef struct {
     Buf *printed;          // what kernels print; NULL: it goes to standard output
     struct EmuHistory *history; // as EmuLaunch; launches are numbered from rt_emulator_set on
     const struct EmuFault *fault;
+    struct EmuObserver *observer;
 } RtEmulatorOptions;
 baton_status rt_emulator_open(const RtEmulatorOptions *o, RtDevice **out, RtError *e);
 // Other options for the launches to come. Reports made so far are forgotten.

@@ -11,5 +11,6 @@ int cli_check(int argc, char **argv); // words after "check"
 int cli_audit(int argc, char **argv); // words after "audit"
 int cli_stress(int argc, char **argv); // words after "stress"
 int cli_diagnose(int argc, char **argv); // words after "diagnose"
+int cli_trace(int argc, char **argv); // words after "trace"
 
 #endif

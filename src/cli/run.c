@@ -60,7 +60,7 @@ static void print_help(void)
 }
 
 // ---- the command line ---------------------------------------------------------------------------
-static void choose_schedule(JobOptions *o, const char *word, Arena *a, Diag *d)
+void run_choose_schedule(JobOptions *o, const char *word, Arena *a, Diag *d)
 {
     static const char *const names[] = {"round-robin", "random", "adversarial"};
     static const EmuSchedule values[] = {SCHED_ROUND_ROBIN, SCHED_RANDOM, SCHED_ADVERSARIAL};
@@ -124,7 +124,7 @@ static bool read_words(RunOptions *o, int argc, char **argv, Arena *a, Diag *d)
             o->job.seed = (u64)seed;
             break;
         case OPT_DEVICE: job_choose_device(&o->job, value, d); break;
-        case OPT_SCHEDULE: choose_schedule(&o->job, value, a, d); break;
+        case OPT_SCHEDULE: run_choose_schedule(&o->job, value, a, d); break;
         case OPT_SEEDS: job_integer("--seeds", value, 1, 1000000, &o->job.seeds, d); break;
         case OPT_NO_HAZARDS: o->job.no_hazards = true; break;
         case OPT_SMS: job_integer("--sms", value, 1, 1024, &o->job.sms, d); break;

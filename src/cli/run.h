@@ -16,6 +16,8 @@ typedef struct {             // the command line
 // audited where the handoffs need that. False: the reason is in the Diag. The caller frees *cubin
 // after the device was closed.
 bool run_code(Job *r, Buf *cubin);
+// round-robin, random, adversarial.
+void run_choose_schedule(JobOptions *o, const char *word, Arena *a, Diag *d);
 
 // ---- report.c -----------------------------------------------------------------------------------
 bool run_is_right(const Job *r);

@@ -34,7 +34,8 @@ typedef struct {
     // history.h: what slots hold is added here; reads that see other bytes. NULL: neither.
     struct EmuHistory *history;
     const struct EmuFault *fault;
-    int number;             // of the launch, for both
+    struct EmuObserver *observer; // observe.h: records what one CTA does; NULL: nobody looks
+    int number;             // of the launch, for all three
 } EmuLaunch;
 
 //            id              name in reports

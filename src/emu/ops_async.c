@@ -239,6 +239,7 @@ static void land(EmuCta *c, EmuEffect *e)
     Box box = box_of(&e->arg->tmap);
     move_box(c, e, true);
     if (e->access) c->access.at[e->access].phase = b->phase;
+    if (c->run->observed) emu_saw_landed(c, e, b, tma_box_bytes(&e->arg->tmap));
     // Bytes of another CTA: who sees them knows that its issuer had got that far.
     for (int i = 0; e->by != c && i < c->bars_n; i++) {
         u32 *p = &b->clock->phases[emu_bar_clock(e->by, (u32)i)];
@@ -339,6 +340,7 @@ static void load_into(EmuWarp *w, const EmuOp *op, const EmuArg *arg, const i32 
     }
     note_box(w, e, (int)o[2].imm, true);
     if (c->watch) emu_watch_load(c, e->access, smem, &arg->tmap, coord, (int)o[2].imm);
+    if (c->run->observed) emu_saw_load(w, e, b, tma_box_bytes(&arg->tmap));
     // The earliest legal moment is the issue itself: it overwrites what is still being read.
     if (emu_chance(c, c->early_load)) emu_effect_run(c, e);
 }
@@ -396,6 +398,7 @@ static void issue_store(EmuWarp *w, const EmuOp *op, int lane)
     memcpy(e->coord, coord, sizeof coord);
     e->access = emu_access_new(w, ACC_BULK_STORE, op, lane, 1u << lane, 0);
     note_box(w, e, (int)o[0].imm, false);
+    if (c->run->observed) emu_saw_store(w, e, tma_box_bytes(&arg->tmap));
     if (!emu_chance(c, c->late_store)) perform(c, e);
 }
 

@@ -193,6 +193,7 @@ static void flip(EmuCta *c, EmuBar *b, const EmuOp *op)
     if (b->pending) return;
     if (b->tx == 0) {
         if (c->run->hazards) check_waiters(c, b, op);
+        if (c->run->observed) emu_saw_phase(c, b);
         b->phase++;
         b->pending = b->count;
         b->expected = b->landed = 0;

@@ -382,6 +382,7 @@ static EmuResult issue(EmuWarp *w, const EmuOp *op, u32 mask)
     take_registers(w, op, scale_d);
     if (p->access[1]) check_shared(w, op, p, first);
     p->issued |= (u8)(1u << w->id % 4);
+    if (c->run->observed) emu_saw_product(w, op, p, w->issued - 1);
     if (p->issued != 15) return RUN_NEXT;
     emu_wake(c, WAIT_WGMMA, 0);
     if (!emu_chance(c, c->late_wgmma)) compute_upto(c, w->id / 4, (int)w->issued);

@@ -265,7 +265,7 @@ static u32 guard_mask(EmuWarp *w, const EmuOp *op, u32 mask)
 // Runs one warp for at most `budget` operations, or until it blocks, yields or is done. A blocked
 // operation has not happened: pc goes back to it, and handlers that block must be able to start
 // again. Round-robin ignores yields: fewer switches, and nothing there tries to be nasty.
-static EmuResult turn(EmuWarp *w, i64 budget)
+EmuResult emu_turn(EmuWarp *w, i64 budget)
 {
     EmuCta *c = w->cta;
     const EmuOp *ops = c->run->prog->ops;
@@ -290,7 +290,7 @@ static EmuResult turn(EmuWarp *w, i64 budget)
 
 static void take_turn(EmuWarp *w, i64 budget)
 {
-    EmuResult r = turn(w, budget);
+    EmuResult r = w->cta->run->observed ? emu_observed_turn(w, budget) : emu_turn(w, budget);
     if (r == RUN_BLOCK) w->state = WARP_BLOCKED;
     if (r == RUN_DONE) w->state = WARP_DONE;
 }
@@ -311,7 +311,7 @@ static void schedule_start(EmuCta *c)
         c->late_wgmma = c->late_store = c->late_cp = 224;
         break;
     default:
-        c->early_load = 256;
+        c->early_load = c->run->observed ? 0 : 256; // observed: when due
         c->late_store = c->late_cp = 0;
         c->late_wgmma = 256; // in one go at the wait: fastest
         break;
@@ -431,6 +431,33 @@ static void run_warps(EmuRun *r)
             perform_any(r, loads, !loads);
         }
         if (w->cta->steps > limit) endless(r, w, limit);
+    }
+}
+
+// The same for an observed CTA under the round-robin schedule: in every round each warp that can run
+// executes one operation, and effects happen when they are due.
+static void run_rounds(EmuRun *r)
+{
+    EmuCta *first = r->cta[0];
+    i64 limit = r->launch->step_limit ? r->launch->step_limit : (i64)1 << 40;
+    int all = (int)r->ctas * first->warps;
+    while (!first->dead) {
+        bool moved = false, done = true;
+        emu_observed_due(r);
+        for (int i = 0; i < all; i++) {
+            EmuWarp *w = warp_of(r, i);
+            if (w->state == WARP_READY) {
+                moved = true;
+                take_turn(w, 1);
+                if (w->state == WARP_DONE) warp_left(w->cta);
+                if (w->cta->steps > limit) endless(r, w, limit);
+            }
+            done &= w->state == WARP_DONE;
+        }
+        if (done) return;
+        if (emu_observed_step(r, moved)) continue;
+        emu_deadlock(first);
+        return;
     }
 }
 
@@ -723,10 +750,13 @@ static void run_grid(EmuRun *r)
     for (i64 i = 0; i < total; i += n) {
         emu_clock_clear(r, r->meeting);
         r->met = 0;
+        bool observed = l->observer && emu_observed_begin(r, i);
         for (i64 k = 0; k < n; k++) start_cta(r->cta[k], i + k);
-        run_warps(r);
+        if (observed && l->schedule == SCHED_ROUND_ROBIN) run_rounds(r);
+        else run_warps(r);
         for (i64 k = 0; k < n; k++) finish_cta(r->cta[k]);
         if (l->progress) l->progress(l->progress_ctx, i + n, total);
+        if (observed && emu_observed_end(r)) break;
     }
     emu_watch_grid_end(r);
 }
@@ -746,8 +776,8 @@ EmuReport *emu_run(Arena *a, const EmuLaunch *launch)
     const char *why = unfit(launch);
     Loc where = {0};
     if (!why) r->prog = emu_decode(r->arena, launch, &why, &where);
-    if (r->prog) run_grid(r);
-    else refuse(r, why, where);
+    if (r->prog && emu_observed_before(launch)) run_grid(r);
+    else if (!r->prog) refuse(r, why, where);
     EmuReport *report = r->report;
     arena_free(r->arena);
     return report;

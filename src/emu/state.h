@@ -175,6 +175,8 @@ struct EmuEffect {
     u32 *known;                // ... and, from another CTA, the phases of its mbarriers that the
                                // issuer knew to be complete
     u32 group;                 // bulk store, cp.async: serial of its group in its threads
+    u32 id;                    // observed bulk copies: a number of its own ...
+    i64 due, read_due;         // ... the step at which it is complete, a store's source was read
     const EmuArg *arg;         // bulk copies: the tensor map's argument
     i32 coord[TMA_MAX_RANK];   // bulk copies: origin of the box, elements, innermost first
     u32 mask;                  // cp.async: lanes that have not waited yet
@@ -341,6 +343,7 @@ typedef struct {               // where a buffer lies in the arena
 
 typedef struct EmuRun EmuRun;
 typedef struct EmuWatch EmuWatch;
+typedef struct EmuObserved EmuObserved;
 
 struct EmuCta {
     EmuRun *run;
@@ -392,6 +395,7 @@ struct EmuRun {
     EmuCta *cta[THREAD_MAX_CLUSTER]; // of the cluster that runs
     u32 ctas;
     u32 warp_stride;           // clock entries of a CTA: its warps, in whole groups of four
+    EmuObserved *observed;     // while the observed CTA runs; NULL
     u32 met;                   // warps that wait at the cluster's barrier ...
     EmuClock *meeting;         // ... and what they released
 };
@@ -407,6 +411,8 @@ EmuHandler emu_op_else, emu_op_endif, emu_op_next, emu_op_end;
 u32 emu_random(EmuCta *c, u32 n);              // 0 .. n-1
 bool emu_chance(EmuCta *c, u32 of_256);
 void emu_wake(EmuCta *c, EmuWaitKind kind, u32 which);
+// Runs one warp for at most `budget` operations, or until it blocks, yields or is done.
+EmuResult emu_turn(EmuWarp *w, i64 budget);
 
 static inline u32 *emu_reg(EmuWarp *w, const EmuOpnd *o) { return w->regs + (size_t)o->unit * 32; }
 static inline EmuU64 *emu_reg64(EmuWarp *w, const EmuOpnd *o)
@@ -488,6 +494,20 @@ static inline i32 emu_named(const EmuOp *op, int mem) // buffer of a memory refe
 {
     return mem < op->src->nmem ? op->src->mem[mem].buffer : -1;
 }
+
+// ---- observe.c ----------------------------------------------------------------------------------
+// Whether a CTA of the cluster that begins with number `first` is to be observed; it is then.
+bool emu_observed_begin(EmuRun *r, i64 first);
+bool emu_observed_end(EmuRun *r);              // true: the rest of the grid need not run
+bool emu_observed_before(const EmuLaunch *l);  // false: the launch stands behind the observed one
+EmuResult emu_observed_turn(EmuWarp *w, i64 budget); // as emu_turn
+void emu_observed_due(EmuRun *r);              // what is due at this step happens
+bool emu_observed_step(EmuRun *r, bool moved); // false: nothing will ever happen
+void emu_saw_load(EmuWarp *w, EmuEffect *e, const EmuBar *b, u32 bytes);
+void emu_saw_landed(EmuCta *c, const EmuEffect *e, const EmuBar *b, u32 bytes);
+void emu_saw_store(EmuWarp *w, EmuEffect *e, u32 bytes);
+void emu_saw_product(EmuWarp *w, const EmuOp *op, const EmuProduct *p, u32 index);
+void emu_saw_phase(EmuCta *c, const EmuBar *b); // its phase is complete
 
 // ---- ops_mem.c ----------------------------------------------------------------------------------
 // Arena offset of a lane's shared address (o[0] base, o[1] byte offset), or UINT32_MAX after a

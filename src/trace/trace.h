@@ -122,13 +122,14 @@ typedef enum {
 //    id               text              lanes
 #define TRACE_SPANS(X)                                                                       \
     X(SPAN_WORK,       "work",           LANE_ROLE) /* between two events of the warp */         \
-    X(SPAN_STALL,      "stall",          LANE_ROLE)                                              \
+    X(SPAN_ISSUE,      "issue",          LANE_ROLE) /* of copies, of a group of products */      \
+    X(SPAN_STALL,      "stall",          LANE_ROLE) /* waits */                                  \
     X(SPAN_LOAD,       "load",           LANE_COPY)                                              \
     X(SPAN_STORE,      "store",          LANE_COPY)                                              \
-    X(SPAN_PRODUCT,    "product",        LANE_TENSOR) /* one commit group */                     \
+    X(SPAN_PRODUCT,    "product",        LANE_TENSOR) /* one group, behind the one before it */  \
     X(SPAN_FILLING,    "being filled",   LANE_SLOT)                                              \
     X(SPAN_FULL,       "full",           LANE_SLOT)   /* nobody reads it yet */                  \
-    X(SPAN_READING,    "being read",     LANE_SLOT)   /* until the last reader is done */        \
+    X(SPAN_READING,    "being read",     LANE_SLOT)   /* until the last reader lets go */        \
     X(SPAN_FREE,       "free",           LANE_SLOT)
 typedef enum {
 #define X(id, text, lane) id,
@@ -142,7 +143,9 @@ typedef struct {
     i64 begin, end;       // begin <= end
     u8 kind;              // TraceSpanKind
     bool latest;          // the end is when it was known, not when it was
-    const char *name;     // "k_full[1], generation 3": what is waited for; "k_s[0]"; "q_s x k_s[1]"
+    const char *name;     // stall: what is waited for, without generation: "k_full[1]"; "k_s[0]";
+                          // "acc_s += q_s x k_s[1]"
+    i64 generation;       // of what the name says, as the source counts; TRACE_UNKNOWN: none
     TracePlace at, other; // as in the records that it was made of
     const ThreadOp *op;   // that began it; NULL: none
     const ThreadOp *upto; // work: the operation at its end
@@ -159,12 +162,17 @@ typedef struct {
     VEC(TraceSpan) spans; // by begin; none overlaps another
 } TraceLane;
 
+// Generations in spans are those of the source: at a ring whose slots start out free, order
+// slots * g + slot waits for "generation g", which is phase g - 1 of the mbarrier, and releases
+// generation g.
+//
 // From the end of one span to the end of another: a copy or an arrival, and the wait that it ended.
 typedef struct {
     u8 kind;              // ARROW_*
     int from_lane, to_lane;
     i64 from, to;         // times
-    TracePlace at;        // the mbarrier
+    bool waited;          // the wait did not pass at once
+    TracePlace at;        // the mbarrier and its phase
 } TraceArrow;
 enum { ARROW_FULL, ARROW_FREE, ARROW_OTHER }; // copy -> reader; reader -> filler; any other arrival
 
