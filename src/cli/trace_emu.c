@@ -7,6 +7,18 @@
 // Operations of warps in a CTA before it counts as a loop without end.
 #define TRACE_STEPS_MAX ((i64)1 << 27)
 
+static int copy_in(Job *r)
+{
+    RtError e = {0};
+    for (int i = 0; i < r->narrays; i++) {
+        JobArray *a = &r->array[i];
+        if (a->device && r->device->ops->copy_in(r->device, a->device, a->block,
+                                                 a->bytes + 2 * (size_t)JOB_GUARD, &e))
+            return job_device_error(r, &e, arena_printf(r->arena, "copying %s", a->param->name));
+    }
+    return EXIT_RIGHT;
+}
+
 int trace_on_emulator(Job *r, const TraceWanted *q, TraceLog *log)
 {
     RtError e = {0};
@@ -21,7 +33,7 @@ int trace_on_emulator(Job *r, const TraceWanted *q, TraceLog *log)
                            .printed = &unread,
                            .observer = &observer};
     rt_emulator_set(r->device, &o);
-    int status = job_copy_in(r);
+    int status = copy_in(r);
     if (status == EXIT_RIGHT && rt_launch(r->launch, NULL, &e) != BATON_OK)
         status = job_device_error(r, &e, "launching");
     buf_free(&unread);
