@@ -433,6 +433,7 @@ baton_status rt_sample(const RtLaunch *l, void *stream, const RtSampling *o, RtS
     if (!r) r = take_load(&s);
     if (!r) r = take_samples(&s);
     if (!r) r = d->ops->sync(d, stream, e);
+    out->t2 = rt_now_ms();
     out->group = s.group;
     out->host_bound = out->late > 0;
     end(&s);

@@ -24,6 +24,7 @@ typedef struct {
     int group;             // launches of one sample
     double load_ms;        // the load lasted, on the device; 0: there was none
     double t0, t1;         // rt_now_ms() at the first sample's beginning and the last one's end
+    double t2;             // and at the end of all launches
     double host_ms;        // that the host took to queue the samples, waiting for a full queue too
     // Samples that had begun before the host had queued all of them, so that the device may have
     // waited for the host within. Not so: all work between the marks was in the queue when the
