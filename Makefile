@@ -41,8 +41,10 @@ SETS    := $(if $(ISL),$(filter-out src/sets/without.c,$(sort $(wildcard src/set
 JANSSON := $(shell printf '\043include <jansson.h>\n' | $(CC) -E -xc - >/dev/null 2>&1 && \
              f=$$($(CC) -print-file-name=libjansson.a); test -e "$$f" && echo "$$f")
 JSON    := $(if $(JANSSON),src/json/json.c,src/json/without.c)
-COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS) $(JSON)
-SOURCES := $(filter-out src/sets/% src/json/json.c src/json/without.c src/cli/build.c src/cli/check.c,$(SOURCES))
+# Who calls it is no part of the library either.
+READERS := $(wildcard src/bench/peer.c src/bench/read.c)
+COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS) $(JSON) $(READERS)
+SOURCES := $(filter-out src/sets/% src/json/json.c src/json/without.c src/cli/build.c src/cli/check.c $(READERS),$(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(B)/%.o)
 UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
 # Counts basic blocks, so it has a build of its own and no place in the one under sanitizers.
@@ -135,7 +137,7 @@ $(B)/tests/sets_tool: tests/unit/sets_tool.c $(SETS:%.c=$(B)/%.o) $(B)/libbaton.
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SETS:%.c=$(B)/%.o) $(B)/libbaton.a $(ISL) $(LDLIBS)
 
 # What reads JSON, which the library does not.
-$(B)/tests/json_test: tests/unit/json_test.c $(JSON:%.c=$(B)/%.o) $(B)/libbaton.a Makefile
+$(B)/tests/json_test $(B)/tests/peer_test: $(B)/tests/%: tests/unit/%.c $(READERS:%.c=$(B)/%.o) $(JSON:%.c=$(B)/%.o) $(B)/libbaton.a Makefile
 	@mkdir -p $(@D)
 	@echo "  cc    $<"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $(filter %.c %.o %.a,$^) $(JANSSON) $(LDLIBS)
