@@ -32,7 +32,7 @@ typedef struct {
     const char *python;    // NULL: python3, by PATH
     const char *script;    // path of bench/peers.py
     int gpu;
-    double limit_s;        // for an answer; 0: 600, since it may compile. A turn's own time comes on top
+    double limit_s;        // for an answer, beside a turn's own time; 0: 600, since it may compile
     Buf *log;              // gets all that is said; NULL: nobody does; outlives the Peers
 } PeerOptions;
 

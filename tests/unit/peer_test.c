@@ -1,5 +1,5 @@
-// peer_test.c - the process that speaks for other implementations, played by tests/bench/fake_peers.py:
-// what it answers arrives, and what can go wrong with it is a sentence that says so.
+// peer_test.c - the process that speaks for other implementations, played by fake_peers.py: what it
+// answers arrives, and what can go wrong with it is a sentence that says so.
 //
 //     peer_test [path of fake_peers.py]     (default: tests/bench/fake_peers.py)
 #include "../../src/bench/child.h"
