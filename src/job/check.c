@@ -67,8 +67,8 @@ bool job_check(Job *r)
         diag_error(r->diag, k->check_loc, NULL, "%s", why);
         return false;
     }
-    // About three seconds on this machine's processors.
-    double budget = 3e9 * parallel_workers();
+    double budget = r->options->check_work;
+    if (budget <= 0) budget = 3e9 * parallel_workers(); // three seconds on this machine's processors
     r->found = ref_compare(r->arena, &r->job, &r->tolerance, budget, r->options->seed);
     return true;
 }

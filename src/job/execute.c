@@ -108,8 +108,9 @@ static int make_device_arrays(Job *r, RtError *e)
 }
 
 // The whole block, guards included: each schedule starts from the same bytes.
-static int copy_arrays_in(Job *r, RtError *e)
+int job_copy_in(Job *r)
 {
+    RtError error = {0}, *e = &error;
     for (int i = 0; i < r->narrays; i++) {
         JobArray *a = &r->array[i];
         if (!a->device) continue;
@@ -131,8 +132,9 @@ static i64 guard_damage(const u8 *before, const u8 *after)
 }
 
 // Outputs come back whole; of inputs only the guards, to see whether something wrote there.
-static int copy_arrays_out(Job *r, RtError *e)
+int job_copy_out(Job *r)
 {
+    RtError error = {0}, *e = &error;
     for (int i = 0; i < r->narrays; i++) {
         JobArray *a = &r->array[i];
         u8 edge[2][JOB_GUARD];
@@ -209,8 +211,9 @@ static void warn_by_kernel(const Job *r)
 }
 
 // `launch` is the host's part; the emulator does its work in it, a GPU's is waited for in sync.
-static int launch_once(Job *r, RtError *e)
+int job_launch(Job *r)
 {
+    RtError error = {0}, *e = &error;
     double start = rt_now_ms();
     if (rt_launch(r->launch, NULL, e) != BATON_OK) return job_device_error(r, e, "launching");
     r->times.launch = rt_now_ms() - start;
@@ -253,7 +256,7 @@ static void compare_schedules(Job *r, i64 schedule)
 }
 
 // A GPU runs once: its schedule cannot be chosen, so more runs on the same data would say little.
-static int run_schedules(Job *r, RtError *e)
+static int run_schedules(Job *r)
 {
     const JobOptions *o = r->options;
     i64 schedules = job_on_emulator(r) ? o->seeds : 1;
@@ -268,10 +271,10 @@ static int run_schedules(Job *r, RtError *e)
         }
         // Fresh contents for each schedule: outputs must hold NaN again, and inputs may have been
         // changed.
-        status = copy_arrays_in(r, e);
-        if (status == EXIT_RIGHT) status = launch_once(r, e);
+        status = job_copy_in(r);
+        if (status == EXIT_RIGHT) status = job_launch(r);
         clear_progress(&p);
-        if (status == EXIT_RIGHT) status = copy_arrays_out(r, e);
+        if (status == EXIT_RIGHT) status = job_copy_out(r);
         unread.n = 0;
         if (status != EXIT_RIGHT) break;
         if (job_on_emulator(r)) {
@@ -287,7 +290,6 @@ static int run_schedules(Job *r, RtError *e)
 
 int job_calm(Job *r, struct EmuHistory *history, const struct EmuFault *fault)
 {
-    RtError e = {0};
     Buf unread = {0};
     RtEmulatorOptions emu = {.schedule = SCHED_ROUND_ROBIN,
                              .hazards = true,
@@ -297,9 +299,9 @@ int job_calm(Job *r, struct EmuHistory *history, const struct EmuFault *fault)
                              .history = history,
                              .fault = fault};
     rt_emulator_set(r->device, &emu);
-    int status = copy_arrays_in(r, &e);
-    if (status == EXIT_RIGHT) status = launch_once(r, &e);
-    if (status == EXIT_RIGHT) status = copy_arrays_out(r, &e);
+    int status = job_copy_in(r);
+    if (status == EXIT_RIGHT) status = job_launch(r);
+    if (status == EXIT_RIGHT) status = job_copy_out(r);
     buf_free(&unread);
     return status;
 }
@@ -322,9 +324,8 @@ int job_prepare(Job *r)
 // After this, outputs are in `result`, and hazards and guards are known.
 int job_execute(Job *r)
 {
-    RtError e = {0};
     int status = job_prepare(r);
-    return status == EXIT_RIGHT ? run_schedules(r, &e) : status;
+    return status == EXIT_RIGHT ? run_schedules(r) : status;
 }
 
 // Only after the result was found right, and not with --once, which is for profilers.
@@ -339,14 +340,24 @@ int job_measure(Job *r)
     return EXIT_RIGHT;
 }
 
-// In the reverse order of opening; safe after any failure, also when nothing was opened.
+// In the reverse order of preparing; safe after any failure, also when nothing was.
+void job_leave_device(Job *r)
+{
+    if (!r->device) return;
+    for (int i = 0; r->array && i < r->narrays; i++) {
+        if (r->array[i].device) r->device->ops->release(r->device, r->array[i].device);
+        r->array[i].device = NULL;
+    }
+    rt_release(r->launch);
+    if (r->module) rt_unload(r->module);
+    r->launch = NULL;
+    r->module = NULL;
+}
+
 void job_close(Job *r)
 {
     if (!r->device) return;
-    for (int i = 0; r->array && i < r->narrays; i++)
-        if (r->array[i].device) r->device->ops->release(r->device, r->array[i].device);
-    rt_release(r->launch);
-    if (r->module) rt_unload(r->module);
+    job_leave_device(r);
     r->device->ops->close(r->device);
     r->device = NULL;
     buf_free(&r->hazard_text);

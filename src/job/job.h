@@ -33,6 +33,7 @@ typedef struct {             // what is asked for, besides the program
     i64 sms;                 // of the emulated card; 0: the usual number
     i64 seeds, warmup, repeat;
     bool once, no_hazards;
+    double check_work;       // multiply-adds that the check may take; 0: about three seconds'
 } JobOptions;
 
 enum { JOB_GUARD = 4096, JOB_GUARD_BYTE = 0x7f }; // bytes around every array, and what they hold
@@ -130,6 +131,8 @@ int job_copy_out(Job *r);      // outputs into `result`; guards are looked at
 // emu/history.h (either may be NULL); outputs are in `result` then.
 int job_calm(Job *r, struct EmuHistory *history, const struct EmuFault *fault);
 int job_measure(Job *r);       // times it on a GPU
-void job_close(Job *r);
+// Gives back what job_prepare made; the device stays open, for a device that several jobs share.
+void job_leave_device(Job *r);
+void job_close(Job *r);        // that, and the device
 
 #endif
