@@ -45,6 +45,10 @@ JSON    := $(if $(JANSSON),src/json/json.c,src/json/without.c)
 READERS := $(wildcard src/bench/peer.c src/bench/read.c)
 COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS) $(JSON) $(READERS)
 SOURCES := $(filter-out src/sets/% src/json/json.c src/json/without.c src/cli/build.c src/cli/check.c $(READERS),$(SOURCES))
+# Packages are written by the command alone, which has their sources in it.
+PACKAGER := src/cli/package.c $(sort $(wildcard src/package/*.c))
+COMMAND += $(PACKAGER)
+SOURCES := $(filter-out $(PACKAGER),$(SOURCES))
 OBJECTS := $(SOURCES:%.c=$(B)/%.o)
 UNIT    := $(sort $(wildcard tests/unit/*_test.c tests/unit/*_tool.c))
 # Counts basic blocks, so it has a build of its own and no place in the one under sanitizers.
@@ -52,6 +56,12 @@ ifdef SAN
 UNIT    := $(filter-out tests/unit/growth_test.c,$(UNIT))
 endif
 TESTS   := $(UNIT:tests/unit/%.c=$(B)/tests/%)
+# What `baton package` puts into every package, embedded in the command: the runtime without emulator
+# and compiler, and the folder package/. The headers that these include are found by the compiler.
+PACKAGED := $(sort $(wildcard package/*.[ch])) package/README.md package/VERSIONS package/run.sh \
+            $(sort $(wildcard src/base/*.c src/target/*.c src/job/*.c ops/*.c)) \
+            $(addprefix src/plan/,check.c eval.c read.c) src/contract_find.c \
+            $(sort $(filter-out rt/baton.c rt/emulator.c,$(wildcard rt/*.c))) LICENSE
 
 # `make V=1` shows the commands.
 Q := $(if $(V),,@)
@@ -66,7 +76,7 @@ endif
 
 all: $(B)/baton $(B)/libbaton.a $(B)/libbaton.so
 
-$(B)/baton: $(COMMAND:%.c=$(B)/%.o) $(B)/libbaton.a
+$(B)/baton: $(COMMAND:%.c=$(B)/%.o) $(B)/package_sources.o $(B)/libbaton.a
 	@echo "  link  $@"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(ISL) $(JANSSON) $(LDLIBS)
 
@@ -83,6 +93,18 @@ $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	@echo "  cc    $<"
 	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Assembled from the root folder, where the names of the files count from.
+$(B)/package_sources.o: $(B)/package_sources.s
+	$(Q)$(CC) -c -o $@ $<
+
+$(B)/package_sources.s: $(PACKAGED) $(wildcard src/*.h src/*/*.h rt/*.h ops/*.h include/*.h) \
+                        tools/embed.sh Makefile
+	@mkdir -p $(@D)
+	@echo "  embed $@"
+	$(Q)headers=$$($(CC) -std=gnu11 -MM $(filter %.c,$(PACKAGED)) | tr ' \\' '\n\n' | \
+	    sed ':a; s,[^/]*/\.\./,,; ta' | grep '\.h$$' | grep -v '^package/' | sort -u) && \
+	    sh tools/embed.sh $(PACKAGED) $$headers > $@
 
 $(B)/tests/%: tests/unit/%.c $(B)/libbaton.a Makefile
 	@mkdir -p $(@D)

@@ -12,5 +12,6 @@ int cli_audit(int argc, char **argv); // words after "audit"
 int cli_stress(int argc, char **argv); // words after "stress"
 int cli_diagnose(int argc, char **argv); // words after "diagnose"
 int cli_trace(int argc, char **argv); // words after "trace"
+int cli_package(int argc, char **argv); // words after "package"
 
 #endif

@@ -25,7 +25,7 @@ bool ptxas_is_here(void)
 }
 
 // Collects what the child prints. False when it could not be run.
-static bool run_child(const char *in, const char *out, Buf *report, int *status)
+static bool run_child(char *const *words, Buf *report, int *status)
 {
     int pipes[2];
     if (pipe(pipes) != 0) return false;
@@ -35,7 +35,7 @@ static bool run_child(const char *in, const char *out, Buf *report, int *status)
         dup2(pipes[1], 2);
         close(pipes[0]);
         close(pipes[1]);
-        execlp("ptxas", "ptxas", "-arch=sm_90a", "-v", "-o", out, in, (char *)NULL);
+        execvp(words[0], words);
         _exit(127);
     }
     close(pipes[1]);
@@ -59,8 +59,9 @@ static char *scratch_file(Arena *a)
 
 static const char *run_on_files(Arena *a, const char *in, const char *out, Buf *report)
 {
+    char *words[] = {"ptxas", "-arch=sm_90a", "-v", "-o", (char *)out, (char *)in, NULL};
     int status = 0;
-    bool ran = run_child(in, out, report, &status);
+    bool ran = run_child(words, report, &status);
     const char *text = report->n ? report->s : "no output";
     if (ran && WIFEXITED(status) && WEXITSTATUS(status) == 0 && report->n) return NULL;
     return arena_printf(a, "ptxas failed: %.*s", (int)strcspn(text, "\n"), text);
@@ -81,4 +82,17 @@ const char *ptxas_run(Arena *a, const char *ptx, size_t n, Buf *cubin, Buf *repo
     if (in) unlink(in);
     if (cubin && out && in) unlink(out);
     return why;
+}
+
+// Of several lines the one with the release counts: "Cuda compilation tools, release 13.0, V13.0.88".
+const char *ptxas_version(Arena *a)
+{
+    char *words[] = {"ptxas", "--version", NULL};
+    Buf report = {0};
+    int status = 0;
+    bool ran = ptxas_is_here() && run_child(words, &report, &status);
+    const char *at = ran && report.n ? strstr(report.s, "release ") : NULL;
+    const char *text = at ? arena_strndup(a, at, strcspn(at, "\n")) : NULL;
+    buf_free(&report);
+    return text;
 }

@@ -55,9 +55,11 @@ static void unknown_option(CliArgs *a, const char *word, size_t n)
     const char **names = ARENA_ARRAY(a->arena, const char *, a->noptions + 1);
     for (int i = 0; i < a->noptions; i++) names[i] = a->options[i].name;
     const char *meant = cli_closest(name, names, a->noptions);
+    const char *program = strchr(a->command, '.') ? a->command
+                                                  : arena_printf(a->arena, "baton %s", a->command);
     const char *hint = meant ? arena_printf(a->arena, "did you mean %s?", meant)
-                             : arena_printf(a->arena, "`baton %s --help` lists all", a->command);
-    diag_error(a->diag, (Loc){0}, hint, "baton %s has no option %s", a->command, name);
+                             : arena_printf(a->arena, "`%s --help` lists all", program);
+    diag_error(a->diag, (Loc){0}, hint, "%s has no option %s", program, name);
 }
 
 // A value may stand in the same word or the next; a next word that begins with -- is taken for an

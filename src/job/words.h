@@ -32,7 +32,7 @@ typedef struct {
     bool only_positionals;    // after "--"
     const CliOption *options;
     int noptions;
-    const char *command;      // "run", for messages
+    const char *command;      // for messages: "run", of baton, or a program with a dot: "run.sh"
     Arena *arena;
     Diag *diag;
 } CliArgs;
