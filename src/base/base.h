@@ -96,6 +96,8 @@ const char *file_read(const char *path, Buf *out, size_t max_bytes);
 // Writes through a temporary name and a rename, so that no reader sees half a file; a target that
 // exists and is no regular file (/dev/null, a pipe) is opened and written in place.
 const char *file_write(const char *path, const void *data, size_t n);
+// Makes a folder and those on the way to it. What fails shows when a file is written there.
+void folder_make(const char *path);
 
 // ---- intern.c: one pointer per distinct string -----------------------------------------------
 // Interned strings compare by pointer and live as long as the table's arena.

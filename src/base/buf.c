@@ -130,3 +130,14 @@ const char *file_write(const char *path, const void *data, size_t n)
     buf_free(&tmp);
     return err;
 }
+
+void folder_make(const char *path)
+{
+    for (const char *s = *path ? strchr(path + 1, '/') : NULL; s; s = strchr(s + 1, '/')) {
+        Buf part = {0};
+        buf_write(&part, path, (size_t)(s - path));
+        mkdir(part.s, 0777);
+        buf_free(&part);
+    }
+    mkdir(path, 0777);
+}

@@ -6,8 +6,13 @@
 //   bench.h       the record
 //   stats.c       medians, deciles, spread, energy
 //   guard.c       what is doubtful: throttling, drift, impossible figures, warm caches
-//   write.c       results.json, summary.csv, summary.md
+//   fields.c      the record as tables of fields: what results.json has
+//   write.c       results.json
 //   read.c        results.json back into a Bench
+//   words.c       what the tables say in words: machine, protocol, cache
+//   table.c       summary.csv, and the tables of the terminal
+//   markdown.c    summary.md
+//   store.c       a folder of results
 //   plot.c        bars with full ranges as SVG, in English or Chinese
 //   compare.c     what changed between two measurements, against their spread
 //   contest.h     the turns of the implementations on a device
@@ -45,6 +50,7 @@ typedef struct {
     const char *host;         // CPU, cores, kernel: "Intel ..., 16 cores, Linux 6.1"
     double power_limit;       // watts
     double max_sm_mhz;
+    const char *no_meter;     // why there are no clocks and energies; NULL: there are
     // What this device did, measured in the same run: the ceilings of the guards.
     double ceiling_tflops;    // dense 16-bit products on the tensor cores, burst
     double ceiling_tbs;       // copying device memory, bytes read and written, TB/s
@@ -92,6 +98,9 @@ typedef struct {
     double worst, allowed_abs, allowed_rel; // largest error; |error| <= abs + rel |reference|
     const char *reference;    // "attention, fp64 on the CPU"
     const char *proof;        // of a peer that may degrade: what shows that it did not; ""
+    // One launch by both methods, in turn: each vouches for the other. NAN: not measured; it is
+    // worth it for a launch of few microseconds.
+    double event_ms, graph_ms;
 } BenchCase;
 
 // One turn: an implementation at a size in one round of one regime.
@@ -109,7 +118,7 @@ typedef struct {
     VEC(RtReading) during;
 } BenchTurn;
 
-// What is doubtful. Kinds are listed in guard.c with their rules.
+// What is doubtful. The rules in full are bench_warning_rule, a row of guard.c each.
 typedef enum {
     BENCH_THROTTLED,          // first and last decile of a turn differ by more than 3%
     BENCH_DRIFT,              // the yardstick's first and last round do
@@ -121,9 +130,12 @@ typedef enum {
     BENCH_HOT,                // began warmer than --cool says, or the card limited itself by heat
     BENCH_NO_METER,           // no clocks and energies: why
     BENCH_FEW_ROUNDS,         // fewer than three rounds: no spread
+    BENCH_UNCHECKED,          // was timed, and was not found right and finite before
+    BENCH_DISAGREE,           // events and graphs differ by more than 10% on one launch
     BENCH_WARNINGS
 } BenchWarningKind;
 extern const char *const bench_warning_name[BENCH_WARNINGS]; // "throttled" ...
+extern const char *const bench_warning_rule[BENCH_WARNINGS]; // one sentence
 typedef struct {
     u8 kind;                  // BenchWarningKind
     int impl, size, regime;   // -1: of all
@@ -145,6 +157,7 @@ typedef struct {
     double cool;              // Celsius; 0: not waited for
     double load_s, idle_s;    // of sustained and burst
     u8 method, cache;         // BenchMethod, BenchCache
+    i64 cold_bytes;           // of a cold cache: overwritten before each timed launch; 0
     bool causal, has_causal;
     int yardstick;            // implementation that ratios are of; -1: none
     const char *incomplete;   // why the run stopped early; NULL: it is complete
@@ -182,13 +195,18 @@ BenchSummary bench_summary(const Bench *b, int impl, int size, BenchRegime regim
 // NAN with fewer than two steps.
 double bench_watts(const RtReading *r, i64 n);
 const BenchCase *bench_case(const Bench *b, int impl, int size); // NULL: none
+// Does any turn of the regime have samples?
+bool bench_has(const Bench *b, BenchRegime regime);
+// Dense 16-bit products a device of this name can do on its tensor cores by its data sheet, TFLOPS:
+// never the figure for sparse operands, which is twice that. NAN: the device is not known.
+double bench_peak_tflops(const BenchMachine *m);
 
 // ---- guard.c: appends to b->warnings; idempotent (starts from none) -----------------------------
 void bench_warn(Bench *b);
 // The refused figure of a table cell, or NULL.
 const BenchWarning *bench_refused(const Bench *b, int impl, int size, BenchRegime regime);
 
-// ---- write.c ------------------------------------------------------------------------------------
+// ---- write.c, table.c, markdown.c: refused figures stand in results.json only --------------------
 void bench_json(const Bench *b, Buf *out);
 void bench_csv(const Bench *b, Buf *out);      // one line an implementation, size and regime
 void bench_markdown(const Bench *b, Buf *out);
@@ -198,6 +216,8 @@ void bench_text(const Bench *b, Buf *out);
 // ---- read.c -------------------------------------------------------------------------------------
 // results.json as bench_json wrote it. NULL: the reason is in the Diag (file, what is wrong).
 Bench *bench_read(Arena *a, const char *path, Diag *d);
+// The same of a file, or of a folder with a results.json in it.
+Bench *bench_load_folder_or_file(Arena *a, const char *path, Diag *d);
 
 // ---- plot.c -------------------------------------------------------------------------------------
 typedef enum { BENCH_ENGLISH, BENCH_CHINESE } BenchLanguage;
@@ -210,5 +230,11 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
 // also what differs in machine, versions, options and code. Returns the number of figures that
 // became slower by more than the spread.
 int bench_compare(const Bench *a, const Bench *b, Buf *out);
+
+// ---- store.c ------------------------------------------------------------------------------------
+// Writes results.json, summary.csv, summary.md and a plot-burst.svg, plot-sustained.svg of each regime
+// that was measured into the folder, which is made where it is missing. Each file appears whole or not
+// at all. False: the reason is in the Diag.
+bool bench_store(const Bench *b, const char *dir, BenchLanguage language, Diag *d);
 
 #endif

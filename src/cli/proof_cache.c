@@ -30,17 +30,6 @@ static bool folder_name(char *out)
     return n > 0 && n < PATH_BYTES - 64;
 }
 
-// Makes the folders on the way as well; what fails shows when a file is written.
-static void make_folder(const char *path)
-{
-    char part[PATH_BYTES];
-    for (const char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
-        snprintf(part, sizeof part, "%.*s", (int)(s - path), path);
-        mkdir(part, 0777);
-    }
-    mkdir(path, 0777);
-}
-
 static bool entry_name(ProofKey key, char *out)
 {
     char folder[PATH_BYTES];
@@ -139,7 +128,7 @@ void proof_keep(ProofKey key, const Proof *p)
 {
     char path[PATH_BYTES], folder[PATH_BYTES];
     if (!entry_name(key, path) || !folder_name(folder)) return;
-    make_folder(folder);
+    folder_make(folder);
     size_t n = strlen(p->text);
     Buf file = {0};
     buf_printf(&file, "%s %llx %llx %d %d %lu %llx\n%s", head, (unsigned long long)key.half[0],
