@@ -162,14 +162,50 @@ static const char *sizes_text(const Job *r)
     return text;
 }
 
-static int tell(Job *r, TraceWords *t, const TraceLog *log)
+// "kernels/attention/v4.co" and ".json" is "v4.trace.json".
+static const char *beside(const Job *r, const char *end)
 {
-    Buf out = {0};
-    (void)t, (void)sizes_text;
-    trace_records(r->arena, log, &out);
+    const char *name = strrchr(r->path, '/');
+    name = name ? name + 1 : r->path;
+    const char *dot = strrchr(name, '.');
+    int n = (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    return arena_printf(r->arena, "%.*s.trace%s", n, name, end);
+}
+
+static bool write_file(Job *r, const char *path, const Buf *text, Buf *said)
+{
+    const char *why = file_write(path, text->s, text->n);
+    if (why) diag_error(r->diag, (Loc){0}, NULL, "%s: %s", path, why);
+    else buf_printf(said, "written          %s, %s\n", path, cli_bytes(r->arena, (double)text->n));
+    return !why;
+}
+
+// Files, then the summary; or what --emit asks for.
+static int tell(Job *r, const TraceWords *t, const TraceLog *log)
+{
+    const Trace *trace = trace_build(r->arena, log);
+    TraceTitle title = {r->path, sizes_text(r), r->diag};
+    TraceWindow window = trace_window(trace, t->from, t->to, t->rounds);
+    const char *emit = t->emit ? t->emit : "";
+    Buf json = {0}, svg = {0}, out = {0}, said = {0};
+    bool fine = true, none = !t->json && !t->svg && !t->emit;
+    const char *json_path = none ? beside(r, ".json") : t->json;
+    const char *svg_path = none ? beside(r, ".svg") : t->svg;
+    trace_json(trace, &title, &json);
+    trace_svg(r->arena, trace, &title, window, &svg);
+    if (json_path) fine &= write_file(r, json_path, &json, &said);
+    if (svg_path) fine &= write_file(r, svg_path, &svg, &said);
+    if (strcmp(emit, "records") == 0) trace_records(r->arena, log, &out);
+    else if (strcmp(emit, "json") == 0) buf_write(&out, json.s, json.n);
+    else if (strcmp(emit, "svg") == 0) buf_write(&out, svg.s, svg.n);
+    else trace_summary(r->arena, trace, &title, &out);
+    if (!*emit && said.n) buf_write(&out, said.s, said.n);
     fwrite(out.s, 1, out.n, stdout);
+    buf_free(&json);
+    buf_free(&svg);
     buf_free(&out);
-    return EXIT_RIGHT;
+    buf_free(&said);
+    return fine ? EXIT_RIGHT : EXIT_INPUT;
 }
 
 static int trace_job(Job *r, TraceWords *t, Buf *cubin)

@@ -76,3 +76,78 @@ void trace_records(Arena *a, const TraceLog *log, Buf *out)
     }
     buf_free(&detail);
 }
+
+// ---- summary ------------------------------------------------------------------------------------
+
+static const char *commas(Arena *a, i64 n)
+{
+    if (n < 1000) return arena_printf(a, "%lld", (long long)n);
+    return arena_printf(a, "%s,%03lld", commas(a, n / 1000), (long long)(n % 1000));
+}
+
+static double share(const Trace *t, i64 time)
+{
+    return 100.0 * (double)time / (double)MAX(t->end - t->begin, (i64)1);
+}
+
+static void put_lanes(Arena *a, const Trace *t, Buf *out)
+{
+    for (int i = 0; i < t->lanes.n; i++) {
+        const TraceLane *l = &t->lanes.at[i];
+        if (l->kind != LANE_ROLE) continue;
+        buf_printf(out, "  %-14s works %3.0f%%, waits %3.0f%%%s%s\n", l->name,
+                   share(t, trace_lane_time(l, TRACE_BUSY, t->begin, t->end)),
+                   share(t, trace_lane_time(l, 1 << SPAN_STALL, t->begin, t->end)),
+                   l->what ? "  " : "", l->what ? l->what : "");
+    }
+    i64 copies = trace_covered(t, LANE_COPY, TRACE_COPYING, t->begin, t->end);
+    i64 products = trace_covered(t, LANE_TENSOR, 1 << SPAN_PRODUCT, t->begin, t->end);
+    if (copies) buf_printf(out, "  %-14s busy  %3.0f%%\n", "copy unit", share(t, copies));
+    if (products) buf_printf(out, "  %-14s busy  %3.0f%%\n", "tensor cores", share(t, products));
+    (void)a;
+}
+
+static void put_slots(const Trace *t, Buf *out)
+{
+    bool head = false;
+    for (int i = 0; i < t->lanes.n; i++) {
+        const TraceLane *l = &t->lanes.at[i];
+        if (l->kind != LANE_SLOT || !l->spans.n) continue;
+        if (!head) buf_puts(out, "slots            generations  filled  full  read  free\n");
+        head = true;
+        buf_printf(out, "  %-14s %11lld", l->name,
+                   (long long)l->spans.at[l->spans.n - 1].generation + 1);
+        static const u8 state[] = {SPAN_FILLING, SPAN_FULL, SPAN_READING, SPAN_FREE};
+        for (int k = 0; k < COUNT(state); k++)
+            buf_printf(out, " %*.0f%%", k ? 4 : 6,
+                       share(t, trace_lane_time(l, 1u << state[k], t->begin, t->end)));
+        buf_putc(out, '\n');
+    }
+}
+
+void trace_summary(Arena *a, const Trace *t, const TraceTitle *title, Buf *out)
+{
+    enum { MOST_STALLS = 12 };
+    const TraceLog *log = t->log;
+    TraceStall stall[MOST_STALLS];
+    buf_printf(out, "%s, from %s: CTA %lld,%lld,%lld\n", log->fn->name, title->file,
+               (long long)log->cta[0], (long long)log->cta[1], (long long)log->cta[2]);
+    if (*title->sizes) buf_printf(out, "  sizes          %s\n", title->sizes);
+    buf_printf(out, "  device         %s\n", log->device);
+    buf_printf(out, "  time           %s %s\n", commas(a, t->end - t->begin),
+               trace_unit_name[log->unit]);
+    if (log->note) buf_printf(out, "  note           %s\n", log->note);
+    if (log->slowdown > 0)
+        buf_printf(out, "  slow-down      %.3f times by the clock reads\n", log->slowdown);
+    if (log->lost)
+        buf_printf(out, "  lost           %s records found no place\n", commas(a, log->lost));
+    buf_puts(out, "lanes, share of the time\n");
+    put_lanes(a, t, out);
+    int n = trace_stalls(a, t, stall, MOST_STALLS);
+    if (n) buf_puts(out, "longest stalls, share of the time\n");
+    for (int i = 0; i < n; i++)
+        buf_printf(out, "  %-14s %5.1f%%  %s, %d time%s\n", stall[i].lane->name,
+                   share(t, stall[i].time), stall[i].name, stall[i].times,
+                   stall[i].times == 1 ? "" : "s");
+    put_slots(t, out);
+}
