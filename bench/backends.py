@@ -1,9 +1,10 @@
 """The implementations that peers.py can time, as rows of one table (BACKENDS, at the end).
 
-A row's `why` says what stands in the way of using it, "" nothing. Its `prepare` gets a Job and gives
-a Prepared: a call that can be repeated, and what was spent before it. A library is called as its
-documentation says, forced to the implementation that the row names, and must raise where it refuses:
-nothing falls back. Where a library has no call for the operation on these tensors, the row says so."""
+A row's `why` says what stands in the way of using it, "" nothing. Its `prepare` gets a Job and
+gives a Prepared: a call that can be repeated, and what was spent before it. A library is called as
+its documentation says, forced to the implementation that the row names, and must raise where it
+refuses: nothing falls back. Where a library has no call for the operation on these tensors, the row
+says so."""
 import collections
 import hashlib
 import importlib
@@ -32,12 +33,13 @@ class Job:
     (name, type, dim)."""
 
     def __init__(self, torch, op, flags, tensors, result):
-        self.torch, self.op, self.flags, self.tensors, self.result = torch, op, flags, tensors, result
+        self.torch, self.op, self.flags = torch, op, flags
+        self.tensors, self.result = tensors, result
 
     def take(self, *names):
         missing = [n for n in names if n not in self.tensors]
         if missing:
-            raise Refused("wrong_use", f"{self.op} needs the tensor {missing[0]}, which was not opened")
+            raise Refused("wrong_use", f"{self.op} needs the tensor {missing[0]}, not open")
         return [self.tensors[n] for n in names]
 
     def output(self):
@@ -47,8 +49,9 @@ class Job:
 
 
 class Prepared:
-    """call() computes once, on the current stream, and gives the result; shape(result) is a view of it in
-    the layout that was asked for. `out`: what every call writes into; None: each gives a new tensor."""
+    """call() computes once, on the current stream, and gives the result, and shape(result) a view
+    of it in the layout that was asked for. `out`: what every call writes into; None: each gives a
+    new tensor."""
 
     def __init__(self, call, label, out=None, shape=None, compile_ms=0.0, convert_ms=0.0, proof="",
                  source="", code="", kernel="", threads=0):
@@ -104,10 +107,10 @@ def needs_cudnn():
 
 
 def no_call_of_fla():
-    """FLA merges segments too (fla.ops.common.intracard_cp.intracard_merge), but that is another operation."""
+    """FLA merges segments too (fla.ops.common.intracard_cp.intracard_merge): another operation."""
     return needs("torch", "fla")() or (
-        "FLA has no call for this operation: its merge of segments has no fallback mask, takes ends and "
-        "propagation as one f32 array, and leaves out each sequence's first state")
+        "FLA has no call for this operation: its merge of segments has no fallback mask, takes "
+        "ends and propagation as one f32 array, and leaves out each sequence's first state")
 
 
 def cudnn_version(torch):
@@ -167,13 +170,13 @@ def prepare_fa3(job):
     causal = bool(job.flags.get("causal"))
     def call():
         result = flash_attn_func(q, k, v, causal=causal)
-        return result[0] if isinstance(result, tuple) else result  # older ones give the sums as well
-    return Prepared(call, "FlashAttention-3", kernel="flash")
+        return result[0] if isinstance(result, tuple) else result  # older ones give the sums too
+    return Prepared(call, "FlashAttention-3", kernel="FlashAttnFwd")
 
 
 def tune(torch, launches):
-    """The fastest of several launches, by five calls each. launches: (name, function that launches and
-    gives what was compiled). Gives (name, compiled, launch), notes about those that failed."""
+    """The fastest of several launches, by five calls each. launches: (name, function that launches
+    and gives what was compiled). Gives (name, compiled, launch), notes about those that failed."""
     best, notes = None, []
     for name, launch in launches:
         try:
@@ -211,6 +214,8 @@ def prepare_triton(specialise):
         (q, k, v), convert_ms = timed(
             torch, lambda: [t.transpose(1, 2).contiguous() for t in given])
         out = torch.full((b, h, s, d), math.nan, dtype=q.dtype, device="cuda")
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(
+            size, dtype=torch.int8, device="cuda"))
         function = triton_attention.specialised if specialise else triton_attention.attention
         configurations = triton_attention.SPECIALISED if specialise else triton_attention.PLAIN
         scale = math.log2(math.e) / math.sqrt(d)
@@ -218,14 +223,16 @@ def prepare_triton(specialise):
         def launcher(rows, keys, warps, stages):
             tiles = [TensorDescriptor(t, [b * h * s, d], [d, 1], [n, d])
                      for t, n in ((q, rows), (k, keys), (v, keys))]
+            if specialise:  # it makes the descriptor of q itself, in memory that it is given
+                tiles[0] = q
             grid = (triton.cdiv(s, rows), b * h)
             def launch():
                 compiled = function[grid](*tiles, out, s, scale, CAUSAL=causal, EVEN=s % keys == 0,
                                           BLOCK_M=rows, BLOCK_N=keys, DIM=d, num_warps=warps,
                                           num_stages=stages)
                 if specialise and compiled.metadata.num_warps <= warps:
-                    raise Refused("degraded", f"asked for {warps} warps that compute and roles beside "
-                                              f"them, got {compiled.metadata.num_warps} warps in all")
+                    raise Refused("degraded", f"asked for {warps} warps that compute and roles "
+                                  f"beside them, got {compiled.metadata.num_warps} warps in all")
                 return compiled
             return launch
 
@@ -266,7 +273,8 @@ def prepare_tilelang(job):
     def call():
         kernel(q, k, v, out)
         return out
-    return Prepared(call, f"TileLang {tilelang.__version__}, own kernel", out, compile_ms=compile_ms,
+    return Prepared(call, f"TileLang {tilelang.__version__}, own kernel", out,
+                    compile_ms=compile_ms,
                     source=sha256((HERE / "tilelang_attention.py").read_bytes()),
                     code=sha256(kernel.get_kernel_source()), kernel="attention")
 
@@ -284,11 +292,11 @@ def prepare_cublas(job):
 def prepare_flashqla(job):
     """The two calls that FlashQLA's context parallelism makes, on tensors of the same meaning."""
     import flash_qla.ops.gated_delta_rule.chunk as chunk
-    ends, propagation, fallback, offsets, raw = job.take("ends", "propagation", "fallback", "offsets",
-                                                         "raw")
+    ends, propagation, fallback, offsets, raw = job.take("ends", "propagation", "fallback",
+                                                         "offsets", "raw")
     if ends.dtype != propagation.dtype:
-        raise Refused("failed", f"FlashQLA takes states and matrices of one type, here {ends.dtype} and "
-                                f"{propagation.dtype}")
+        raise Refused("failed", "FlashQLA takes states and matrices of one type, here "
+                                f"{ends.dtype} and {propagation.dtype}")
     function = chunk.correct_terminal_states if job.flags.get("reverse") else \
         chunk.correct_initial_states
     more = {"state_v_first": True} if job.flags.get("vk") else {}
@@ -296,25 +304,29 @@ def prepare_flashqla(job):
     fallback, convert_ms = timed(job.torch, fallback.bool)  # its mask is of truth values
     def call():
         return function(raw, ends, propagation, fallback, offsets, **more)
-    return Prepared(call, f"FlashQLA {versions().get('flash_qla', '')}".rstrip(), convert_ms=convert_ms,
-                    kernel="correct_h0")
+    return Prepared(call, f"FlashQLA {versions().get('flash_qla', '')}".rstrip(),
+                    convert_ms=convert_ms, kernel="correct_h0")
 
 
-Backend = collections.namedtuple("Backend", "name op why prepare")
+# `probed`: warps wait for each other's signals in code that a compiler made, so that it may never
+# end: tried in a process of its own first.
+Backend = collections.namedtuple("Backend", "name op why prepare probed", defaults=(False,))
 BACKENDS = [
     Backend("cudnn", "attention", needs_cudnn,
-            prepare_sdpa("CUDNN_ATTENTION", lambda t: f"cuDNN {cudnn_version(t)} (PyTorch SDPA)", "cudnn")),
+            prepare_sdpa("CUDNN_ATTENTION", lambda t: f"cuDNN {cudnn_version(t)} (PyTorch SDPA)",
+                         "cudnn")),
     Backend("fa2", "attention", needs("torch.nn.attention"),
-            prepare_sdpa("FLASH_ATTENTION", lambda t: f"FlashAttention-2 (PyTorch {t.__version__} SDPA)",
-                         "flash")),
+            prepare_sdpa("FLASH_ATTENTION",
+                         lambda t: f"FlashAttention-2 (PyTorch {t.__version__} SDPA)",
+                         "flash_fwd")),
     Backend("fa3", "attention", needs("torch", "flash_attn_interface"), prepare_fa3),
     Backend("triton", "attention", needs("torch", "triton", "triton.tools.tensor_descriptor"),
             prepare_triton(False)),
     Backend("triton_ws", "attention", needs("torch", "triton", "triton.tools.tensor_descriptor"),
-            prepare_triton(True)),
-    Backend("tilelang", "attention", needs("torch", "tilelang"), prepare_tilelang),
+            prepare_triton(True), probed=True),
+    Backend("tilelang", "attention", needs("torch", "tilelang"), prepare_tilelang, probed=True),
     Backend("cublas", "gemm", needs("torch"), prepare_cublas),
     Backend("fla", "correct", no_call_of_fla, None),
     Backend("flashqla", "correct", needs("torch", "flash_qla.ops.gated_delta_rule.chunk"),
-            prepare_flashqla),
+            prepare_flashqla, probed=True),
 ]

@@ -1,15 +1,17 @@
-"""Which kernels a call launches, and with how many threads: read from the driver, out of a captured graph.
+"""Which kernels a call launches, and with how many threads: read from the driver, out of a captured
+graph.
 
-This is evidence that no library can colour: a peer that is forced to a back end must launch that back
-end's kernels, and a kernel with specialised warps must have more threads than it asked for. No
+This is evidence that no library can colour: a peer that is forced to a back end must launch that
+back end's kernels, and a kernel with specialised warps must have more threads than it asked for. No
 profiler takes part, so nothing stays attached to the process that is timed."""
 import ctypes
 import re
 
 
 class _Params(ctypes.Structure):  # CUDA_KERNEL_NODE_PARAMS_v2
-    _fields_ = [("func", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
-                ("shared", ctypes.c_uint), ("arguments", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+    _fields_ = [("func", ctypes.c_void_p), ("grid", ctypes.c_uint * 3),
+                ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("arguments", ctypes.c_void_p), ("extra", ctypes.c_void_p),
                 ("kern", ctypes.c_void_p), ("context", ctypes.c_void_p)]
 
 
@@ -37,7 +39,8 @@ def _must(driver, status, what):
 def _name(driver, params):
     name = ctypes.c_char_p()
     ask = driver.cuFuncGetName if params.func else driver.cuKernelGetName
-    _must(driver, ask(ctypes.byref(name), ctypes.c_void_p(params.func or params.kern)), "name of a kernel")
+    kernel = ctypes.c_void_p(params.func or params.kern)
+    _must(driver, ask(ctypes.byref(name), kernel), "name of a kernel")
     return name.value.decode(errors="replace")
 
 
@@ -55,11 +58,11 @@ def kernels_of(torch, call):
     _must(driver, driver.cuGraphGetNodes(handle, nodes, ctypes.byref(count)), "nodes of the graph")
     found = []
     for node in nodes:
-        kind, params = ctypes.c_int(), _Params()
-        _must(driver, driver.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind)), "a node")
+        node, kind, params = ctypes.c_void_p(node), ctypes.c_int(), _Params()
+        _must(driver, driver.cuGraphNodeGetType(node, ctypes.byref(kind)), "a node")
         if kind.value == 0:  # CU_GRAPH_NODE_TYPE_KERNEL
-            _must(driver, driver.cuGraphKernelNodeGetParams_v2(ctypes.c_void_p(node),
-                                                               ctypes.byref(params)), "a kernel's node")
+            _must(driver, driver.cuGraphKernelNodeGetParams_v2(node, ctypes.byref(params)),
+                  "a kernel's node")
             found.append(Node(_name(driver, params), tuple(params.grid), tuple(params.block),
                               params.shared))
     return found

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Other implementations of baton's operations, prepared and timed on request: the process that
-`baton bench` starts for its peers (cuDNN, FlashAttention, Triton, ...; the table is in backends.py).
+`baton bench` starts for its peers (cuDNN, FlashAttention, Triton, ...: the table in backends.py).
 
     python3 bench/peers.py                    answers requests on standard input, as below
-    python3 bench/peers.py --try attention    a test of itself on a GPU, for people: what is there, is it
-                                              right, how fast about (or --try gemm)
+    python3 bench/peers.py --try attention    a test of itself on a GPU, for people: what is there,
+                                              is it right, how fast about (or --try gemm)
 
 One JSON object a line, UTF-8, both ways; each request gets exactly one answer. What libraries print
 goes to standard error. The process ends after `bye`, or at the end of its input. An answer is
@@ -15,34 +15,37 @@ goes to standard error. The process ends after `bye`, or at the end of its input
     degraded    it ran, but not as what its name says (no specialised warps, other kernels)
 
 hello    {"do": "hello", "gpu": 0}
-      -> "versions": {"Python": "3.12.3", "PyTorch": ..}, "backends": {"cudnn": "", "fa3": "no module
-         flash_attn_interface"} ("": can be used), "operations": {"cudnn": "attention", ..},
+      -> "versions": {"Python": "3.12.3", "PyTorch": ..}, "backends": {"cudnn": "", "fa3": "no
+         module flash_attn_interface"} ("": can be used), "operations": {"cudnn": "attention", ..},
          "device": {"name", "uuid", "pci"} ("" where not known)
 open     {"do": "open", "op": "attention", "causal": true, "sizes": {"B": 4, ..},
           "tensors": [{"name": "q", "type": "bf16", "dim": [4, 4096, 32, 128], "file": PATH}, ..],
           "result": {"name": "o", "type": "bf16", "dim": [..]}}
          Files are dense, row-major, little-endian. They are copied to the GPU: what is checked and
-         what is timed are these tensors. Drops what the last open held. Operations and their tensors:
+         what is timed are these tensors. Drops what the last open held. The operations:
          attention   q, k, v [B, S, H, D] -> o the same;  flag causal (false when left out)
          gemm        a [M, K], b [N, K] -> c = a b^T [M, N]
          correct     as kernels/gdn/correct.co;  flags reverse, vk (false when left out)
 prepare  {"do": "prepare", "backend": "cudnn"}
-      -> "compile_ms": compiling and tuning, "convert_ms": its own copies of the inputs, "first_ms": the
-         first call until done, from the host's view; "label" for tables, "proof": what shows that it
-         is what it says, "source", "code": SHA-256 of a kernel of ours and of what was made of it, or ""
+         What may hang is tried in a process of its own first, for "limit_s" (90) at most.
+      -> "compile_ms": compiling and tuning, "convert_ms": its own copies of the inputs, "first_ms":
+         the first call until done, from the host's view; "label" for tables, "proof": what shows
+         that it is what its name says, "source", "code": SHA-256 of a kernel of ours and of what
+         was made of it, or ""
 result   {"do": "result", "backend": "cudnn", "file": PATH}
-         One call of what is timed, into an output that was filled with NaN before (or into a new one
-         where the library gives one), written in the layout of the open's "result".
+         One call of what is timed, into an output that was filled with NaN before (or into a new
+         one where the library gives one), written in the layout of the open's "result".
 turn     {"do": "turn", "backend": "cudnn", "warmup": 50, "load_s": 2.0, "idle_s": 0, "repeat": 200,
           "group": 1, "method": "event" | "graph", "cold_bytes": 0, "min_s": 0.0}
-      -> "ms": one launch of each sample, "group", "host_ms": to queue the samples, "host_bound": the host
-         was not ahead, "load_ms", "t0", "t1", "t2": CLOCK_MONOTONIC in ms at the begin and the end of the
-         samples and at the end of everything
-         Synchronises; sleeps idle_s; launches at least `warmup` times and for at least load_s; takes
-         `repeat` samples of `group` launches with a mark between neighbours; launches on until min_s
-         seconds after the first sample began. group 0: the fewest that take 0.2 ms together. graph: a
-         sample is one replay of a graph of `group` launches. cold_bytes: so many bytes are overwritten
-         before each launch, outside its time; the group is then 1, and graph is refused.
+      -> "ms": one launch of each sample, "group", "host_ms": to queue the samples, "host_bound":
+         the host was not ahead, "load_ms", "t0", "t1", "t2": CLOCK_MONOTONIC in ms at the begin and
+         the end of the samples and at the end of everything
+         Synchronises; sleeps idle_s; launches at least `warmup` times and for at least load_s;
+         takes `repeat` samples of `group` launches with a mark between neighbours; launches on
+         until min_s seconds after the first sample began. group 0: the fewest that take 0.2 ms
+         together. graph: a sample is one replay of a graph of `group` launches. cold_bytes: so many
+         bytes are overwritten before each launch, outside its time; the group is then 1, and graph
+         is refused.
 bye      {"do": "bye"}
 """
 import argparse
@@ -52,9 +55,9 @@ import math
 import mmap
 import os
 import platform
+import subprocess
 import sys
 import time
-import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import backends
@@ -81,8 +84,8 @@ def number(request, key, default, least=0):
     value = request.get(key, default)
     kinds = (int,) if isinstance(default, int) else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < math.inf:
-        raise Refused("wrong_use", f"{key} is {value!r}, it must be "
-                                   f"{'an integer' if kinds == (int,) else 'a number'} from {least} on")
+        what = "an integer" if kinds == (int,) else "a number"
+        raise Refused("wrong_use", f"{key} is {value!r}, it must be {what} from {least} on")
     return type(default)(value)
 
 
@@ -111,7 +114,8 @@ class Peers:
         todo = {"hello": self.hello, "open": self.open, "prepare": self.prepare,
                 "result": self.result, "turn": self.turn, "bye": lambda r: {}}
         if not isinstance(request, dict) or request.get("do") not in todo:
-            raise Refused("wrong_use", "a request is an object whose `do` is one of " + ", ".join(todo))
+            raise Refused("wrong_use", "a request is an object whose `do` is one of "
+                                       + ", ".join(todo))
         return todo[request["do"]](request)
 
     # ---- requests ----
@@ -157,8 +161,9 @@ class Peers:
         result = request.get("result") or {}
         self.shape_of(result)
         torch.cuda.synchronize()
-        self.job = backends.Job(torch, op, {k: request.get(k) for k in ("causal", "reverse", "vk")}, tensors,
-                                (result.get("name", ""), result["type"], list(result["dim"])))
+        flags = {k: request.get(k) for k in ("causal", "reverse", "vk")}
+        self.job = backends.Job(torch, op, flags, tensors,
+                                (result.get("name", ""), result["type"], result["dim"]))
         return {}
 
     def prepare(self, request):
@@ -168,7 +173,9 @@ class Peers:
             raise Refused("missing", why)
         self.prepared.pop(row.name, None)
         torch = self.torch
+        tried = self.probe(row, number(request, "limit_s", 90.0)) if row.probed else {}
         p = row.prepare(self.job)
+        p.compile_ms += tried.get("compile_ms", 0.0)
         _, first_ms = backends.timed(torch, p.call)
         self.prove(p)
         p.host_ms = timing.host_cost(torch, p.call)
@@ -186,7 +193,8 @@ class Peers:
         _, kind, dim = self.job.result
         wanted = getattr(torch, backends.TYPES[kind])
         if list(out.shape) != dim or out.dtype != wanted:
-            raise Refused("failed", f"it gives {out.dtype} {list(out.shape)}, wanted is {wanted} {dim}")
+            raise Refused("failed", f"it gives {out.dtype} {list(out.shape)}, "
+                                    f"wanted is {wanted} {dim}")
         data = out.contiguous().reshape(-1).view(torch.uint8)
         file = map_file(text(request, "file"), data.numel(), write=True)
         if file is not None:
@@ -203,8 +211,8 @@ class Peers:
         if method not in ("event", "graph"):
             raise Refused("wrong_use", f"method is {method!r}, it must be event or graph")
         if cold and method == "graph":
-            raise Refused("wrong_use", "cold_bytes and graph: nothing can be overwritten between the "
-                                       "launches of a graph outside their time")
+            raise Refused("wrong_use", "cold_bytes and graph: nothing can be overwritten between "
+                                       "the launches of a graph outside their time")
         p, torch = self.ready(request), self.torch
         group = 1 if cold else group or timing.smallest_group(p.launch_ms)
         if method == "graph":
@@ -220,6 +228,29 @@ class Peers:
 
     # ---- helpers ----
 
+    def probe(self, row, limit_s):
+        """Prepares the backend in another process, on zeros; its answer, or Refused."""
+        request = {"backend": row.name, "op": self.job.op, "flags": self.job.flags,
+                   "gpu": self.torch.cuda.current_device(), "result": self.job.result,
+                   "tensors": {n: [str(t.dtype).rpartition(".")[2], list(t.shape)]
+                               for n, t in self.job.tensors.items()}}
+        self.torch.cuda.synchronize()
+        child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--probe"], text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            said, _ = child.communicate(json.dumps(request), timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            raise Refused("failed", f"it did not come back within {limit_s:g} s: it hangs, "
+                                    "compiling or on the GPU") from None
+        if not said:
+            raise Refused("failed", f"its process ended with status {child.returncode}")
+        answer = json.loads(said)
+        if not answer["ok"]:
+            raise Refused(answer["kind"], answer["why"])
+        return answer
+
     def drop(self):
         self.job, self.flushing = None, None
         self.prepared.clear()
@@ -231,7 +262,8 @@ class Peers:
         """(PyTorch's type, dim, bytes) of a tensor in a request."""
         kind, dim = t.get("type"), t.get("dim")
         if kind not in backends.TYPES:
-            raise Refused("wrong_use", f"the type {kind!r} is not among {', '.join(backends.TYPES)}")
+            raise Refused("wrong_use",
+                          f"the type {kind!r} is not among {', '.join(backends.TYPES)}")
         if not isinstance(dim, list) or not all(type(d) is int and d >= 0 for d in dim):
             raise Refused("wrong_use", f"dim {dim!r} is not a list of sizes")
         dtype = getattr(self.torch, backends.TYPES[kind])
@@ -265,7 +297,8 @@ class Peers:
         p.proof = "; ".join(filter(None, [p.proof, "launches " + ", ".join(map(str, kernels))]))
         mine = [k for k in kernels if p.kernel.lower() in k.name.lower()]
         if not mine:
-            raise Refused("degraded", f"no kernel with {p.kernel} in its name was launched: {p.proof}")
+            raise Refused("degraded",
+                          f"no kernel with {p.kernel} in its name was launched: {p.proof}")
         if p.threads and all(k.threads != p.threads for k in mine):
             raise Refused("degraded", f"blocks of {p.threads} threads were compiled: {p.proof}")
 
@@ -280,8 +313,13 @@ class Peers:
 
 def respond(peers, line):
     """The answer to one line, whatever happens."""
+    return guarded(lambda: {"ok": True} | peers.answer(json.loads(line)))
+
+
+def guarded(work):
+    """What work() gives, or the answer that says why not."""
     try:
-        return {"ok": True} | peers.answer(json.loads(line))
+        return work()
     except Refused as e:
         return {"ok": False, "kind": e.kind, "why": str(e)}
     except json.JSONDecodeError as e:
@@ -311,17 +349,40 @@ def serve():
     return 0
 
 
+def probe():
+    """The other side of Peers.probe: one request, one answer."""
+    answers, request = private_output(), json.load(sys.stdin)
+    def work():
+        import torch
+        torch.cuda.set_device(request["gpu"])
+        tensors = {n: torch.zeros(dim, dtype=getattr(torch, kind), device="cuda")
+                   for n, (kind, dim) in request["tensors"].items()}
+        job = backends.Job(torch, request["op"], request["flags"], tensors, request["result"])
+        row, = (b for b in backends.BACKENDS if b.name == request["backend"])
+        p = row.prepare(job)
+        _, first_ms = backends.timed(torch, p.call)
+        return {"ok": True, "compile_ms": p.compile_ms, "first_ms": first_ms}
+    answers.write(json.dumps(guarded(work)))
+    return 0
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--try", dest="op", choices=("attention", "gemm"), help="a test of itself on a GPU")
-    options.add_argument("--seconds", type=float, default=120, help="--try begins nothing new after them")
+    options.add_argument("--try", dest="op", choices=("attention", "gemm"),
+                         help="a test of itself on a GPU")
+    options.add_argument("--seconds", type=float, default=120,
+                         help="--try begins nothing new after them")
+    options.add_argument("--only", help="--try: these backends (names with commas between)")
+    options.add_argument("--cases", type=int, help="--try: the first so many sizes")
+    options.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     o = options.parse_args()
+    if o.probe:
+        return probe()
     if not o.op:
         return serve()
     import self_test
-    return self_test.run(o.op, time.monotonic() + o.seconds, Peers())
+    return self_test.run(o, time.monotonic() + o.seconds, Peers())
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("default")
     sys.exit(main())

@@ -1,8 +1,8 @@
-"""`peers.py --try`: every backend of an operation on a GPU, through the same requests that baton makes.
+"""`peers.py --try`: every backend of an operation on a GPU, through the requests that baton makes.
 
 Random inputs; sampled rows of the results are compared with f32 arithmetic (no TF32); 20 samples by
-events, by graph and with a cold cache. Prints a table, and why what is missing is missing. Status 1: a
-backend that can be used failed, or was wrong."""
+events, by graph and with a cold cache. Prints a table, and why what is missing is missing. Status
+1: a backend that can be used failed, or was wrong."""
 import json
 import math
 import os
@@ -13,6 +13,7 @@ import time
 
 import peers as protocol
 
+LIMIT_S = 60  # for a backend that may hang
 TURN = {"repeat": 20, "warmup": 10, "load_s": 0.3}
 TURNS = {"event": {"method": "event"}, "graph": {"method": "graph", "group": 0},
          "cold": {"method": "event", "cold_bytes": 160 << 20}}
@@ -55,12 +56,13 @@ class Case:
                 "result": {"name": self.result, "type": "bf16", "dim": list(self.dim)}}
 
     def error(self, path):
-        """(largest error, all right?) of sampled rows in the file: |error| <= 0.05 + 0.1 |reference|."""
+        """(largest error, all right?) of sampled rows: |error| <= 0.05 + 0.1 |reference|."""
         torch = self.torch
         file = protocol.map_file(path, math.prod(self.dim) * 2)
-        got = torch.frombuffer(file, dtype=torch.uint8).cuda().view(torch.bfloat16).reshape(self.dim)
+        got = torch.frombuffer(file, dtype=torch.uint8).cuda().view(torch.bfloat16)
+        got = got.reshape(self.dim)
         count = self.dim[1] if self.op == "attention" else self.dim[0]
-        rows = torch.tensor(sorted({r for r in (0, 1, 63, 64, 127, 128, count // 2, count - 65, count - 1)}),
+        rows = torch.tensor(sorted({0, 1, 63, 64, 127, 128, count // 2, count - 65, count - 1}),
                             device="cuda")
         worst, good = 0.0, True
         for part, want in self.wanted(rows):
@@ -77,10 +79,12 @@ class Case:
         q, k, v = (self.tensors[n] for n in "qkv")
         keys = self.torch.arange(k.shape[1], device="cuda")
         for b in range(q.shape[0]):
-            s = q[b, rows].float().transpose(0, 1) @ k[b].float().permute(1, 2, 0) * q.shape[3] ** -0.5
+            s = q[b, rows].float().transpose(0, 1) @ k[b].float().permute(1, 2, 0)
+            s = s * q.shape[3] ** -0.5
             if self.flags["causal"]:
                 s = s.masked_fill(keys[None, :] > rows[:, None], -math.inf)
-            yield (b, rows), (self.torch.softmax(s, -1) @ v[b].float().transpose(0, 1)).transpose(0, 1)
+            p = self.torch.softmax(s, -1)
+            yield (b, rows), (p @ v[b].float().transpose(0, 1)).transpose(0, 1)
 
 
 def measure(peers, case, name):
@@ -88,7 +92,8 @@ def measure(peers, case, name):
     def ask(**request):
         return protocol.respond(peers, json.dumps(request))
     path = os.path.join(case.folder, "result.raw")
-    prepared = ask(do="prepare", backend=name)
+    print(f"      {name} ...", flush=True)
+    prepared = ask(do="prepare", backend=name, limit_s=LIMIT_S)
     if not prepared["ok"]:
         return [prepared["kind"]], [f"{name}: {prepared['why']}"], prepared["kind"] != "missing"
     given = ask(do="result", backend=name, file=path)
@@ -112,7 +117,12 @@ def measure(peers, case, name):
     return columns, lines, failed
 
 
-def run(op, until, peers):
+def line_of(columns):
+    return "".join(f"{c:>16}" if i < 2 else f"{c:>10}" for i, c in enumerate(columns))
+
+
+def run(options, until, peers):
+    op = options.op
     hello = protocol.respond(peers, '{"do": "hello"}')
     if not hello["ok"]:
         print(hello["why"])
@@ -122,16 +132,18 @@ def run(op, until, peers):
     mine = [n for n, o in hello["operations"].items() if o == op]
     for name in mine:
         print(f"  {name:10} {hello['backends'][name] or 'can be used'}")
-    usable = [n for n in mine if not hello["backends"][n]]
+    usable = [n for n in mine if not hello["backends"][n]
+              and (not options.only or n in options.only.split(","))]
+    usable.sort(key=["triton_ws"].count)  # what has hung before comes last
     if not usable:
         return 1
-    head = ("", "result", "event", "graph", "TFLOPS", "group", "cold", "compile", "convert", "first")
     print("ms of a launch, medians of 20; TFLOPS of the graph; ! the host was not ahead\n"
-          + "".join(f"{h:>16}" if i < 2 else f"{h:>10}" for i, h in enumerate(head)))
+          + line_of(["", "result", "event", "graph", "TFLOPS", "group", "cold", "compile",
+                     "convert", "first"]))
     failed, said = False, set()
     folder = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     try:
-        for label, sizes, flags in ATTENTION if op == "attention" else GEMM:
+        for label, sizes, flags in (ATTENTION if op == "attention" else GEMM)[:options.cases]:
             if time.monotonic() > until:
                 print(f"{label}: left out, no time")
                 continue
@@ -142,7 +154,7 @@ def run(op, until, peers):
             for name in usable if opened["ok"] else []:
                 columns, lines, bad = measure(peers, case, name)
                 failed |= bad
-                print("".join(f"{c:>16}" if i < 2 else f"{c:>10}" for i, c in enumerate([name] + columns)))
+                print(line_of([name] + columns))
                 for line in lines:
                     if line not in said:
                         print("      " + line, flush=True)

@@ -1,6 +1,6 @@
 """Attention in TileLang, forward, causal or not: a kernel of our own in the language's documented
-primitives. A block has one tile of 128 queries and walks over tiles of 128 keys, whose copies TileLang
-pipelines in two stages and gives to a producer warp group on Hopper; softmax in the exp2 domain.
+primitives. A block has one tile of 128 queries and walks over tiles of 128 keys, whose copies
+TileLang pipelines in two stages and gives to producer warps on Hopper; softmax in the exp2 domain.
 
 q, k, v, o are [B, S, H, D], dense."""
 import math

@@ -1,12 +1,13 @@
-"""One turn of an implementation on the device, timed with CUDA events (what a turn is: src/bench/contest.h).
+"""One turn of an implementation on the device, timed with CUDA events (src/bench/contest.h says
+what a turn is).
 
-Times are milliseconds. A *unit* is what one sample queues: `group` calls, or one replay of a graph of
-`group` launches. Marks (events) stand between neighbouring units, so that nothing is lost between
-samples; with a cold cache each sample has its own pair of marks, behind the overwriting.
+Times are milliseconds. A *unit* is what one sample queues: `group` calls, or one replay of a graph
+of `group` launches. Marks (events) stand between neighbouring units, so that nothing is lost
+between samples; with a cold cache each sample has its own pair of marks, behind the overwriting.
 
-The host must be ahead of the device while samples are taken, or gaps are measured. It gets a head start
-(a kernel that only waits), and whether it stayed ahead is observed: when a unit has been queued, the
-device must not have begun with it, that is, the unit's opening mark must still be ahead."""
+The host must be ahead of the device while samples are taken, or gaps are measured. It gets a head
+start (a kernel that only waits), and whether it stayed ahead is observed: when a unit has been
+queued, the device must not have begun with it, so the unit's opening mark must still be to come."""
 import collections
 import math
 import time
@@ -14,7 +15,7 @@ import time
 GROUP_MS = 0.2           # a sample of group 0 lasts at least this
 CHUNK_MS = 5             # work that is queued at once under load; three of them are ahead
 QUEUE = 800              # launches that a stream takes before the host has to wait
-CYCLES_PER_MS = 2000000  # of the waiting kernel; no clock is above 2 GHz, so it waits at least as long
+CYCLES_PER_MS = 2000000  # of the waiting kernel; clocks are below 2 GHz, so it waits no less
 
 
 def now_ms():
@@ -35,7 +36,7 @@ def host_cost(torch, call, calls=8):
 
 
 def device_cost(torch, call, host_ms, calls=5):
-    """Milliseconds that the device takes for one call, about: what groups and head starts are made from."""
+    """Milliseconds that the device takes for one call, about: groups are made from it."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda._sleep(int((2 * calls * host_ms + 0.2) * CYCLES_PER_MS))
     begin.record()
@@ -66,7 +67,7 @@ def capture(torch, call, group):
 
 
 class Turn:
-    """`unit` queues `group` launches; the host takes host_ms for it and the device about device_ms."""
+    """`unit` queues `group` launches, which takes the host host_ms and the device device_ms."""
 
     def __init__(self, torch, unit, group, host_ms, device_ms):
         self.torch, self.unit, self.group = torch, unit, group
@@ -106,7 +107,7 @@ class Turn:
         return now_ms() - started if done else 0.0
 
     def _head_start(self, repeat, host_ms):
-        """Lets the host queue all samples, or what a stream takes; less where it is much faster anyway."""
+        """Lets the host queue all samples, or what a stream takes; less where it is much faster."""
         ahead = min(repeat * host_ms, host_ms * QUEUE / self.group)
         if host_ms < 0.5 * self.device_ms:
             ahead = min(ahead, 4 * host_ms)

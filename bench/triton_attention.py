@@ -1,16 +1,20 @@
-"""Attention in Triton, forward, causal or not: kernels of our own after the FlashAttention-2 paper (one
-tile of queries a block, online softmax in the exp2 domain, f32 accumulators), so that the peer is
-something that can be read. Two of them:
+"""Attention in Triton, forward, causal or not: kernels of our own after the FlashAttention-2 paper
+(one tile of queries a block, online softmax in the exp2 domain, f32 accumulators), so that the peer
+is something that can be read. Two of them:
 
     attention     the whole tiles of keys first, then those at the diagonal (or the ragged end) with
                   the mask
     specialised   one loop with warp_specialize=True: producer warps copy, two groups of consumers
-                  compute. Triton 3.6 specialises on Hopper only a loop without branches, alone in its
-                  function, and silently compiles anything else without roles. So the mask is applied
-                  in every round, and whoever launches this must look at `warps` of what came out.
+                  compute. On Hopper Triton 3.6 specialises only a loop without branches that is
+                  alone in its function; a branch or more warps asked for, and it compiles the loop
+                  without roles and without a word. So the mask is applied in every round, and
+                  whoever launches this must look at metadata.num_warps of what came out.
 
-q, k, v, o are [B, H, S, D], dense; q, k, v are tensor descriptors over [B*H*S, D] in tiles
-(triton.tools.tensor_descriptor). Keys past S belong to the next head, or are zeros, and are masked."""
+q, k, v, o are [B, H, S, D], dense; tiles come through tensor descriptors over [B*H*S, D], made by
+the host (triton.tools.tensor_descriptor), but for q in `specialised`: the compiler halves its tile
+for the two groups of consumers, and only a descriptor that the kernel makes is halved with it. (One
+of the host brings twice the bytes that are waited for, and the kernel never ends.) Keys past S are
+of the next head, or zeros, and are masked."""
 import triton
 import triton.language as tl
 
@@ -39,7 +43,7 @@ def _tile(acc, m, l, q, k_tiles, v_tiles, base, start, rows, size, scale,
 
 @triton.jit
 def _begin(q_tiles, size, BLOCK_M: tl.constexpr, DIM: tl.constexpr):
-    """The block's work: long tiles of queries first, since blocks start about in order of their number."""
+    """The block's work: long tiles of queries first, as blocks start in order of number, about."""
     first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
     base = tl.program_id(1) * size
     q = q_tiles.load([base + first, 0])
@@ -73,8 +77,10 @@ def attention(q_tiles, k_tiles, v_tiles, o, size, scale, CAUSAL: tl.constexpr, E
 
 
 @triton.jit
-def specialised(q_tiles, k_tiles, v_tiles, o, size, scale, CAUSAL: tl.constexpr, EVEN: tl.constexpr,
+def specialised(q, k_tiles, v_tiles, o, size, scale, CAUSAL: tl.constexpr, EVEN: tl.constexpr,
                 BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr):
+    q_tiles = tl.make_tensor_descriptor(q, [tl.num_programs(1) * size, DIM], [DIM, 1],
+                                        [BLOCK_M, DIM])
     first, base, q, m, l, acc = _begin(q_tiles, size, BLOCK_M, DIM)
     rows = first + tl.arange(0, BLOCK_M)
     end = tl.minimum(first + BLOCK_M, size) if CAUSAL else size

@@ -1,6 +1,5 @@
-"""As much of PyTorch as bench/ uses, without a GPU: tensors are bytes, and host and device have clocks
+"""As much of PyTorch as bench/ uses, without a GPU: tensors are bytes, host and device have clocks
 of their own that only work moves (clock.py), so that every time is known beforehand."""
-import contextlib as _contextlib
 import struct as _struct
 
 from . import clock as _clock
@@ -27,10 +26,10 @@ class dtype:
             _struct.pack_into("<" + self.code, data, at, value)
 
 
-bfloat16, float16, float32 = dtype("bfloat16", 2, ""), dtype("float16", 2, "e"), dtype("float32", 4, "f")
-float64, uint8, int32 = dtype("float64", 8, "d"), dtype("uint8", 1, "B"), dtype("int32", 4, "i")
-int64, int16, int8 = dtype("int64", 8, "q"), dtype("int16", 2, "h"), dtype("int8", 1, "b")
-bool = dtype("bool", 1, "?")
+bfloat16, float16 = dtype("bfloat16", 2, ""), dtype("float16", 2, "e")
+float32, float64 = dtype("float32", 4, "f"), dtype("float64", 8, "d")
+int64, int32, int16 = dtype("int64", 8, "q"), dtype("int32", 4, "i"), dtype("int16", 2, "h")
+int8, uint8, bool = dtype("int8", 1, "b"), dtype("uint8", 1, "B"), dtype("bool", 1, "?")
 
 
 def _dense(shape):
@@ -137,6 +136,10 @@ def frombuffer(data, dtype):
 def empty(shape, dtype=float32, device=None):
     shape = [shape] if isinstance(shape, int) else shape
     return Tensor(bytearray(_count(shape) * dtype.itemsize), dtype, shape)
+
+
+def zeros(shape, dtype=float32, device=None):
+    return empty(shape, dtype)
 
 
 def full(shape, value, dtype=float32, device=None):

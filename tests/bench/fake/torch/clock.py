@@ -1,11 +1,12 @@
-"""Time, made up: the host's clock moves by what it does, the device's by what was queued. The environment's
-FAKE_TORCH is JSON: device_ms and host_ms of one launch, `refuse` (back ends of SDPA that raise), and
-more for the other fakes. Replaces the clocks of `time` in this process."""
+"""Time, made up: the host's clock moves by what it does, the device's by what was queued.
+FAKE_TORCH in the environment is JSON: device_ms and host_ms of one launch, `refuse` (back ends of
+SDPA that raise), and more for the other fakes. Replaces the clocks of `time` in this process."""
 import json
 import os
 import time
 
-OPTIONS = {"device_ms": 0.05, "host_ms": 0.005, "refuse": []} | json.loads(os.environ.get("FAKE_TORCH", "{}"))
+OPTIONS = {"device_ms": 0.05, "host_ms": 0.005, "refuse": []}
+OPTIONS |= json.loads(os.environ.get("FAKE_TORCH", "{}"))
 
 
 class State:

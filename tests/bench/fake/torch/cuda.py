@@ -62,6 +62,10 @@ def set_device(gpu):
     pass
 
 
+def current_device():
+    return 0
+
+
 def get_device_properties(gpu):
     return Properties
 

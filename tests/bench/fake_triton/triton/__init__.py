@@ -1,9 +1,13 @@
-"""As much of Triton as bench/backends.py uses: kernels are not compiled, attention is computed by the fake PyTorch.
-FAKE_TORCH: triton_roles false: nothing is specialised; triton_fails: tiles of queries that do not compile."""
+"""As much of Triton as bench/backends.py uses: kernels are not compiled, attention is computed by
+the fake PyTorch. FAKE_TORCH: triton_hangs: what is specialised never ends; triton_roles
+false: nothing is specialised; triton_fails: rows of tiles that do not compile."""
+import signal
+
 from torch import clock
 from torch.nn.functional import attend
 
 from . import language
+from .tools.tensor_descriptor import TensorDescriptor
 
 __version__ = "3.6.0"
 
@@ -28,15 +32,25 @@ class _Kernel:
     def launch(self, grid, q, k, v, out, size, scale, **options):
         rows, keys, warps = options["BLOCK_M"], options["BLOCK_N"], options["num_warps"]
         b, h, s, d = out.shape
-        assert grid == (cdiv(s, rows), b * h) and q.block_shape == [rows, d] and k.block_shape == [keys, d]
+        specialised = self.__name__ == "specialised"
+        if specialised and clock.option("triton_hangs"):
+            signal.pause()
+        if specialised:
+            q = TensorDescriptor(q, [b * h * s, d], [d, 1], [rows, d])
+        assert grid == (cdiv(s, rows), b * h)
+        assert q.block_shape == [rows, d] and k.block_shape == v.block_shape == [keys, d]
         assert abs(scale - 1.4426950408889634 / d ** 0.5) < 1e-6
         assert options["EVEN"] == (s % keys == 0) and all(t.base.is_contiguous() for t in (q, k, v))
         if rows in (clock.option("triton_fails") or []):
             raise RuntimeError("\nout of resource: shared memory\nmore")
         clock.launch(clock.option("device_ms") * (2 if rows == 64 else 1),
                      lambda: attend(q.base, k.base, v.base, out, options["CAUSAL"]))
-        roles = self.__name__ == "specialised" and clock.option("triton_roles") is not False
+        roles = specialised and clock.option("triton_roles") is not False
         return _Compiled(warps + 8 if roles else warps)
+
+
+def set_allocator(function):
+    pass
 
 
 def jit(function):

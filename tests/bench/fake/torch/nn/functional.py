@@ -10,7 +10,8 @@ def attend(q, k, v, out, causal):
     for i in range(b * h * s):
         at = i // (h * s), i // s % h, i % s
         keys = range(at[2] + 1 if causal else s)
-        scores = [sum(q.get(*at, x) * k.get(*at[:2], j, x) for x in range(d)) / math.sqrt(d) for j in keys]
+        scores = [sum(q.get(*at, x) * k.get(*at[:2], j, x) for x in range(d)) / math.sqrt(d)
+                  for j in keys]
         p = [math.exp(x - max(scores)) for x in scores]
         for x in range(d):
             out.put(sum(w * v.get(*at[:2], j, x) for w, j in zip(p, keys)) / sum(p), *at, x)
