@@ -325,3 +325,25 @@ double data_scalar(const DataSpec *s, u64 seed, const char *name, DType type)
     Fill f = {s, fill_key(seed, name), type, 1, NULL};
     return generated(&f, 0);
 }
+
+typedef struct {
+    DType type;
+    const void *p;
+    _Atomic i64 found;
+} Finite;
+
+static void count_piece(void *ctx, i64 lo, i64 hi, int worker)
+{
+    Finite *f = ctx;
+    i64 n = 0;
+    (void)worker;
+    for (i64 i = lo; i < hi; i++) n += !isfinite(data_get(f->type, f->p, i));
+    atomic_fetch_add(&f->found, n);
+}
+
+i64 data_count_not_finite(DType type, const void *p, i64 count)
+{
+    Finite f = {.type = type, .p = p};
+    parallel_for(count, 1 << 18, count_piece, &f);
+    return f.found;
+}

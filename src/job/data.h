@@ -47,5 +47,7 @@ double data_scalar(const DataSpec *s, u64 seed, const char *name, DType type);
 // Element i as a number, and a number as element i (rounded to nearest even; integers truncate).
 double data_get(DType type, const void *p, i64 i);
 void data_put(DType type, void *p, i64 i, double v);
+// How many of `count` elements are infinite or NaN.
+i64 data_count_not_finite(DType type, const void *p, i64 count);
 
 #endif
