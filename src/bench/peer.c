@@ -231,7 +231,7 @@ static void read_samples(const JsonValue *answer, const BenchOrder *o, Arena *a,
 }
 
 PeerStatus peers_turn(Peers *p, const char *backend, const BenchOrder *o, Arena *a, BenchTurn *t,
-                      PeerSpan *span, const char **why)
+                      BenchSpan *span, const char **why)
 {
     Request r;
     const JsonValue *answer;

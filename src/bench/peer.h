@@ -85,14 +85,9 @@ PeerStatus peers_prepare(Peers *p, const char *backend, BenchCase *c, BenchImpl 
 // One call of what is timed, whose result is in the file then.
 PeerStatus peers_result(Peers *p, const char *backend, const char *file, const char **why);
 
-// On the clock of rt_now_ms: the beginning of the first sample, the end of the last one, the end of
-// all launches.
-typedef struct {
-    double t0, t1, t2;
-} PeerSpan;
 // Fills ms, group, host_ms, host_bound and load_ms of the turn; ms lives in the arena `a`. There
 // are as many samples as were ordered, or it is not PEER_OK.
 PeerStatus peers_turn(Peers *p, const char *backend, const BenchOrder *o, Arena *a, BenchTurn *t,
-                      PeerSpan *span, const char **why);
+                      BenchSpan *span, const char **why);
 
 #endif

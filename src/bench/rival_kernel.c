@@ -100,7 +100,7 @@ static bool turn(BenchRival *rival, const BenchOrder *o, Arena *a, BenchTurn *t,
     t->host_ms = out.host_ms;
     t->host_bound = out.host_bound;
     t->load_ms = out.load_ms;
-    *span = (BenchSpan){out.t0, out.t1, rt_now_ms()};
+    *span = (BenchSpan){out.t0, out.t1, out.t2};
     return true;
 }
 

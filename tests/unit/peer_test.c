@@ -145,7 +145,7 @@ static void test_turn(Test *t, Peers *p)
 {
     const char *why = NULL;
     BenchTurn turn = {0};
-    PeerSpan span;
+    BenchSpan span;
     PeerStatus s = peers_turn(p, "right", &order, t->arena, &turn, &span, &why);
     expect(t, !s && turn.ms.n == 4 && turn.ms.at[0] == 1 && turn.ms.at[3] == 1.75, "samples", why);
     expect(t, turn.group == 2 && turn.host_ms == 0.5 && !turn.host_bound && turn.load_ms == 250 &&
@@ -178,7 +178,7 @@ static void expect_gone(Test *t, const char *backend, double limit_s, const char
 {
     const char *why, *again;
     BenchTurn turn = {0};
-    PeerSpan span;
+    BenchSpan span;
     Peers *p = open_fake(t, 0, &why);
     expect(t, p, "the process says hello", why);
     if (!p) return;
