@@ -23,7 +23,7 @@ static const CliOption options[] = {
     {"--kernel", "NAME", "its first launch, when several kernels are launched; default the first"},
     {"--arg", "NAME=SPEC", "contents of an input, as for baton run"},
     {"--seed", "N", "of generated inputs and of the schedule; default 0"},
-    {"--device", "WHICH", "auto (default: a GPU if there is one, else the emulator), emu, cuda:N"},
+    {"--device", "WHICH", "emu (default)"},
     {"--schedule", "KIND", "emulator: round-robin (default), random, adversarial"},
     {"--sms", "N", "emulator: multiprocessors of the card; default 132"},
     {"--from", "TIME", "SVG: where the picture begins, in steps or cycles"},
@@ -213,6 +213,10 @@ static int trace_job(Job *r, TraceWords *t, Buf *cubin)
     if (!job_bind_sizes(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     if (r->from_case) stress_fill_case(r->from_case, r);
     int status = job_open_device(r);
+    if (status == EXIT_RIGHT && !job_on_emulator(r)) {
+        diag_error(r->diag, (Loc){0}, "--device=emu", "baton trace runs on the emulator only");
+        return EXIT_INPUT;
+    }
     if (status == EXIT_RIGHT && !run_code(r, cubin)) return EXIT_INPUT;
     if (status == EXIT_RIGHT) status = job_prepare(r);
     if (status != EXIT_RIGHT) return status;
@@ -248,7 +252,7 @@ static int trace_words(void *job, Arena *a, Diag *d)
 
 int cli_trace(int argc, char **argv)
 {
-    TraceWords t = {.o = {.job = {.device = "auto", .seeds = 1, .schedule = SCHED_ROUND_ROBIN}},
+    TraceWords t = {.o = {.job = {.device = "emu", .seeds = 1, .schedule = SCHED_ROUND_ROBIN}},
                     .from = -1, .to = -1, .rounds = -1};
     CliCommand c = {
         .name = "trace",

@@ -416,6 +416,10 @@ bool emu_observed_begin(EmuRun *r, i64 first)
     q->seen = true;
     q->log->fn = r->fn;
     q->log->unit = TRACE_STEPS;
+    q->log->note = o->rounds ? "A step: every warp that can run executes one operation. Copies and "
+                               "products last as many steps as cycles on an idle H200. Steps are no "
+                               "cycles."
+                             : "A step is one operation of one warp, chosen by the schedule.";
     memcpy(q->log->cta, q->cta, sizeof q->cta);
     q->log->device = arena_printf(q->log->arena, "emulator, %s schedule",
                                   names[r->launch->schedule]);

@@ -14,7 +14,6 @@ enum {
     WIDTH = 1000, LEFT = 124, RIGHT = 44, PLOT = WIDTH - LEFT - RIGHT, TOP = 52, SECTION = 22,
     GAP = 4, BOTTOM = 22, MOST_ROWS = 80, // lanes beyond that are not drawn
 };
-#define LETTER 5.3 // average width of a letter of the text in spans
 
 static const struct {
     const char *title;
@@ -30,8 +29,8 @@ static const struct {
 static const struct {
     const char *class, *legend;
 } look[SPAN_KINDS] = {
-    [SPAN_WORK] = {"w", "works (lines of the source)"},
-    [SPAN_ISSUE] = {"i", "issues copies or products"},
+    [SPAN_WORK] = {"w", "works (source lines)"},
+    [SPAN_ISSUE] = {"i", "issues copies, products"},
     [SPAN_STALL] = {"s", "waits for"},
     [SPAN_LOAD] = {"l", "load"},
     [SPAN_STORE] = {"o", "store"},
@@ -49,7 +48,7 @@ static const char style[] =
     ".x{fill:#fff}.y{fill:#9c3d28}.z{fill:#4d3a10}.v{fill:#173f22}.k{text-anchor:end;fill:#888}"
     ".m{text-anchor:middle}"
     ".w{fill:#6f9fd2}.i{fill:#24476b}.s{fill:url(#q)}.l{fill:#f2a93b}.o{fill:#a678b8}"
-    ".p{fill:#3d9657}.f{fill:#fbd894}.u{fill:#d4ead6}.r{fill:#86c796}"
+    ".p{fill:#3d9657;stroke:#fff;stroke-width:.7}.f{fill:#fbd894}.u{fill:#d4ead6}.r{fill:#86c796}"
     ".e{fill:#fff;stroke:#ddd;stroke-width:.6}"
     ".g{stroke:#e6e6e6;stroke-width:1}.b{fill:#f7f7f7}"
     ".a{fill:none;stroke-width:1.1;opacity:.75}.a0{stroke:#c97a0a}.a1{stroke:#2c7a45}.a2{stroke:#777}";
@@ -77,11 +76,15 @@ static void put_escaped(Buf *out, const char *s)
     }
 }
 
-static int letters(const char *s)
+// Pixels of a text in the size of spans, in the widest of the usual fonts.
+static double width_of(const char *s)
 {
-    int n = 0;
-    for (; *s; s++) n += ((u8)*s & 0xc0) != 0x80;
-    return n;
+    double wide = 0;
+    for (; *s; s++) {
+        if (((u8)*s & 0xc0) == 0x80) continue;
+        wide += strchr(" .,:;'ijl()[]tfr", *s) ? 3.9 : strchr("mwMW", *s) ? 9 : 6.3;
+    }
+    return wide;
 }
 
 static void put_text(const Page *p, double x, double y, const char *class, const char *s)
@@ -127,7 +130,6 @@ static const char *fitting(const Page *p, const TraceSpan *s, double wide)
         form[n++] = arena_printf(a, "waits for %s%s", s->name, g);
         form[n++] = arena_printf(a, "%s%s", s->name, g);
         form[n++] = behind(s->name, "+= ");
-        form[n++] = behind(s->name, " x ");
         break;
     default:
         form[n++] = arena_printf(a, "%s%s", s->name, g);
@@ -136,7 +138,7 @@ static const char *fitting(const Page *p, const TraceSpan *s, double wide)
         break;
     }
     for (int i = 0; i < n; i++)
-        if (form[i] && letters(form[i]) * LETTER + 5 <= wide) return form[i];
+        if (form[i] && width_of(form[i]) + 4 <= wide) return form[i];
     return NULL;
 }
 
@@ -189,7 +191,7 @@ static void put_generations(const Page *p, const TraceLane *l, double y)
             char g[32];
             snprintf(g, sizeof g, "g%lld", (long long)best->generation);
             double x = (x_of(p, best->begin) + x_of(p, best->end)) / 2;
-            if (most >= strlen(g) * LETTER)
+            if (most >= width_of(g))
                 put_text(p, x, y + section[LANE_SLOT].height / 2.0 + 3.5, "m v", g);
             best = NULL;
             most = 0;
@@ -202,15 +204,20 @@ static void put_generations(const Page *p, const TraceLane *l, double y)
     }
 }
 
+static double share(i64 time, i64 from, i64 to)
+{
+    return 100.0 * (double)time / (double)MAX(to - from, (i64)1);
+}
+
+// One copy is as good as another, so their lanes have no share of their own.
 static const char *busy_text(const Page *p, const TraceLane *l)
 {
-    i64 all = MAX(p->window.to - p->window.from, (i64)1);
     u32 kinds = l->kind == LANE_ROLE     ? TRACE_BUSY
-                : l->kind == LANE_COPY   ? TRACE_COPYING
                 : l->kind == LANE_TENSOR ? 1u << SPAN_PRODUCT
                                          : 1u << SPAN_READING;
-    i64 time = trace_lane_time(l, kinds, p->window.from, p->window.to);
-    return arena_printf(p->arena, "%.0f%%", 100.0 * (double)time / (double)all);
+    if (l->kind == LANE_COPY) return "";
+    i64 from = p->window.from, to = p->window.to;
+    return arena_printf(p->arena, "%.0f%%", share(trace_lane_time(l, kinds, from, to), from, to));
 }
 
 static void put_lane(const Page *p, int i)
@@ -221,7 +228,7 @@ static void put_lane(const Page *p, int i)
         put_text(p, 8, middle - 6, "n", l->name);
         put_text(p, 8, middle + 6, "d", l->what);
     } else {
-        put_text(p, 8, middle, "n", l->name);
+        put_text(p, 8, middle, l->kind == LANE_COPY ? "d" : "n", l->name);
     }
     if (l->kind != LANE_SLOT)
         buf_printf(p->out, "<rect x='%d' y='%.1f' width='%d' height='%.0f' class='b'/>\n", LEFT, y,
@@ -284,27 +291,44 @@ static const char *with_commas(Arena *a, i64 n)
     return arena_printf(a, "%s,%03lld", with_commas(a, n / 1000), (long long)(n % 1000));
 }
 
+// Lines of the grid stand behind lanes only, not behind headings.
+static void put_grid(const Page *p, double x)
+{
+    for (int i = 0, k; i < p->rows; i = k) {
+        int kind = p->trace->lanes.at[i].kind;
+        for (k = i; k < p->rows && p->trace->lanes.at[k].kind == kind;) k++;
+        buf_printf(p->out, "<path d='M%.1f %.1fV%.1f' class='g'/>\n", x, p->y[i] - 2,
+                   p->y[k - 1] + section[kind].height + 2);
+    }
+}
+
 static void put_axis(const Page *p)
 {
     i64 step = tick_step(p->window.to - p->window.from);
     for (i64 t = (p->window.from + step - 1) / step * step; t <= p->window.to; t += step) {
-        double x = x_of(p, t);
-        buf_printf(p->out, "<line x1='%.1f' y1='%d' x2='%.1f' y2='%.1f' class='g'/>\n", x,
-                   TOP + SECTION - 4, x, p->bottom);
-        put_text(p, x, p->bottom + 11, "m d", with_commas(p->arena, t));
+        put_grid(p, x_of(p, t));
+        put_text(p, x_of(p, t), p->bottom + 11, "m d", with_commas(p->arena, t));
     }
     put_text(p, 8, p->bottom + 11, "d", trace_unit_name[p->trace->log->unit]);
 }
 
+// Above the lanes of a kind: what they are, and how busy all of them together were.
 static void put_headings(const Page *p)
 {
     int last = -1;
+    i64 from = p->window.from, to = p->window.to, time;
     for (int i = 0; i < p->rows; i++) {
         int kind = p->trace->lanes.at[i].kind;
-        if (kind != last) put_text(p, 8, p->y[i] - 7, "h", section[kind].title);
-        if (kind != last)
-            put_text(p, WIDTH - 8, p->y[i] - 7, "k", kind == LANE_SLOT ? "read" : "busy");
+        if (kind == last) continue;
         last = kind;
+        put_text(p, 8, p->y[i] - 7, "h", section[kind].title);
+        const char *text = kind == LANE_SLOT ? "read" : "works";
+        if (kind == LANE_COPY || kind == LANE_TENSOR) {
+            time = trace_covered(p->trace, kind, kind == LANE_COPY ? TRACE_COPYING
+                                                                   : 1u << SPAN_PRODUCT, from, to);
+            text = arena_printf(p->arena, "busy %.0f%%", share(time, from, to));
+        }
+        put_text(p, WIDTH - 8, p->y[i] - 7, "k", text);
     }
 }
 
@@ -318,7 +342,7 @@ static double put_legend(const Page *p, double y)
     double x = LEFT;
     for (int k = 0; k < SPAN_KINDS; k++) {
         if (!(there >> k & 1)) continue;
-        double wide = 15 + letters(look[k].legend) * LETTER + 12;
+        double wide = 15 + width_of(look[k].legend) + 8;
         if (x + wide > WIDTH - 8) {
             x = LEFT;
             y += 16;

@@ -90,7 +90,7 @@ static double share(const Trace *t, i64 time)
     return 100.0 * (double)time / (double)MAX(t->end - t->begin, (i64)1);
 }
 
-static void put_lanes(Arena *a, const Trace *t, Buf *out)
+static void put_lanes(const Trace *t, Buf *out)
 {
     for (int i = 0; i < t->lanes.n; i++) {
         const TraceLane *l = &t->lanes.at[i];
@@ -104,7 +104,6 @@ static void put_lanes(Arena *a, const Trace *t, Buf *out)
     i64 products = trace_covered(t, LANE_TENSOR, 1 << SPAN_PRODUCT, t->begin, t->end);
     if (copies) buf_printf(out, "  %-14s busy  %3.0f%%\n", "copy unit", share(t, copies));
     if (products) buf_printf(out, "  %-14s busy  %3.0f%%\n", "tensor cores", share(t, products));
-    (void)a;
 }
 
 static void put_slots(const Trace *t, Buf *out)
@@ -142,7 +141,7 @@ void trace_summary(Arena *a, const Trace *t, const TraceTitle *title, Buf *out)
     if (log->lost)
         buf_printf(out, "  lost           %s records found no place\n", commas(a, log->lost));
     buf_puts(out, "lanes, share of the time\n");
-    put_lanes(a, t, out);
+    put_lanes(t, out);
     int n = trace_stalls(a, t, stall, MOST_STALLS);
     if (n) buf_puts(out, "longest stalls, share of the time\n");
     for (int i = 0; i < n; i++)
