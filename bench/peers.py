@@ -362,7 +362,7 @@ def probe():
         p = row.prepare(job)
         _, first_ms = backends.timed(torch, p.call)
         return {"ok": True, "compile_ms": p.compile_ms, "first_ms": first_ms}
-    answers.write(json.dumps(guarded(work)))
+    answers.write(json.dumps(guarded(work)) + "\n")
     return 0
 
 
