@@ -229,10 +229,12 @@ class Peers:
     # ---- helpers ----
 
     def probe(self, row, limit_s):
-        """Prepares the backend in another process, on zeros; its answer, or Refused."""
+        """Prepares the backend in another process; its answer, or Refused. Inputs there are zeros,
+        but for integers, which may say how long a loop is."""
         request = {"backend": row.name, "op": self.job.op, "flags": self.job.flags,
                    "gpu": self.torch.cuda.current_device(), "result": self.job.result,
-                   "tensors": {n: [str(t.dtype).rpartition(".")[2], list(t.shape)]
+                   "tensors": {n: [str(t.dtype).rpartition(".")[2], list(t.shape),
+                                   [] if t.is_floating_point() else t.reshape(-1).tolist()]
                                for n, t in self.job.tensors.items()}}
         self.torch.cuda.synchronize()
         child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--probe"], text=True,
@@ -355,8 +357,11 @@ def probe():
     def work():
         import torch
         torch.cuda.set_device(request["gpu"])
-        tensors = {n: torch.zeros(dim, dtype=getattr(torch, kind), device="cuda")
-                   for n, (kind, dim) in request["tensors"].items()}
+        tensors = {}
+        for name, (kind, dim, values) in request["tensors"].items():
+            kind = getattr(torch, kind)
+            tensors[name] = torch.tensor(values, dtype=kind, device="cuda").reshape(dim) if values \
+                else torch.zeros(dim, dtype=kind, device="cuda")
         job = backends.Job(torch, request["op"], request["flags"], tensors, request["result"])
         row, = (b for b in backends.BACKENDS if b.name == request["backend"])
         p = row.prepare(job)

@@ -314,7 +314,8 @@ def correction(t, s, h, n, vk, reverse):
     return out
 
 
-def test_corrections():
+def corrections():
+    """Tensors of the operation, and what the result is like."""
     r, s, h, n = random.Random(2), 5, 2, 3
     def some(count):
         return [r.randrange(-64, 64) / 64 for _ in range(count)]
@@ -322,7 +323,12 @@ def test_corrections():
          "propagation": ("f32", [s, h, n, n], some(s * h * n * n)),
          "fallback": ("u8", [s, h], [r.randrange(2) for _ in range(s * h)]),
          "offsets": ("s32", [3], [0, 3, 5]), "raw": ("f32", [2, h, n, n], some(2 * h * n * n))}
-    result = {"name": "corrected", "type": "f32", "dim": [s, h, n, n]}
+    return t, {"name": "corrected", "type": "f32", "dim": [s, h, n, n]}
+
+
+def test_corrections():
+    t, result = corrections()
+    s, h, n, _ = result["dim"]
     with start("fake_qla", "fake_fla") as p:
         for vk in (False, True):
             for reverse in (False, True):
@@ -335,6 +341,13 @@ def test_corrections():
         mixed = t | {"ends": ("bf16",) + t["ends"][1:]}
         p.open("correct", mixed, result)
         p.refuses("failed", "one type", "prepare", backend="flashqla")
+
+
+def test_a_trial_has_the_lengths_of_the_job():
+    t, result = corrections()
+    with start("fake_qla", qla_hangs=True) as p:
+        p.open("correct", t, result)
+        p.refuses("failed", "did not come back", "prepare", backend="flashqla", limit_s=1)
 
 
 def test_a_wrong_shape_is_not_written():

@@ -104,6 +104,12 @@ class Tensor:
         assert _count(shape) == self.numel()
         return Tensor(self.contiguous().data, self.dtype, shape)
 
+    def is_floating_point(self):
+        return self.dtype in (bfloat16, float16, float32, float64)
+
+    def tolist(self):
+        return [self.get(i) for i in range(self.numel())]
+
     def cuda(self):
         return Tensor(bytearray(self.data), self.dtype, self.shape, self.strides)
 
@@ -136,6 +142,13 @@ def frombuffer(data, dtype):
 def empty(shape, dtype=float32, device=None):
     shape = [shape] if isinstance(shape, int) else shape
     return Tensor(bytearray(_count(shape) * dtype.itemsize), dtype, shape)
+
+
+def tensor(values, dtype, device=None):
+    made = empty(len(values), dtype)
+    for i, value in enumerate(values):
+        made.put(value, i)
+    return made
 
 
 def zeros(shape, dtype=float32, device=None):

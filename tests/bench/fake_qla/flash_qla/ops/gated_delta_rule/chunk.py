@@ -1,5 +1,7 @@
-"""The two corrections, by their definition; sizes and types as FlashQLA has them, but any K = V."""
+"""The two corrections, by their definition; sizes and types as FlashQLA has them, but any K = V.
+FAKE_TORCH: qla_hangs: never ends where there are segments."""
 import itertools
+import signal
 
 import torch
 from torch import clock
@@ -7,6 +9,8 @@ from torch import clock
 
 def _correct(raw, ends, matrix, mask, offsets, vk, reverse):
     assert mask.dtype is torch.bool and offsets.dtype is torch.int32 and ends.dtype is matrix.dtype
+    if clock.option("qla_hangs") and offsets.get(offsets.shape[0] - 1) > 0:
+        signal.pause()
     out = torch.empty(ends.shape, dtype=raw.dtype if raw else torch.float32)
     n = ends.shape[-1]
     span = range(n)
