@@ -143,7 +143,8 @@ static bool find_cta(Job *r, const TraceWords *t)
     bool in = true;
     for (int i = 0; i < 3; i++) in &= t->want.cta[i] < (i64)grid[i];
     if (!in)
-        diag_error(r->diag, (Loc){0}, NULL, "there is no CTA %lld,%lld,%lld: the grid is %u x %u x %u",
+        diag_error(r->diag, (Loc){0}, NULL,
+                   "there is no CTA %lld,%lld,%lld: the grid is %u x %u x %u",
                    (long long)t->want.cta[0], (long long)t->want.cta[1], (long long)t->want.cta[2],
                    grid[0], grid[1], grid[2]);
     return in;
@@ -225,11 +226,11 @@ static int trace_job(Job *r, TraceWords *t, Buf *cubin)
     Buf hazards = {0};
     t->want.hazards = &hazards;
     status = trace_on_emulator(r, &t->want, &log);
+    if (hazards.n) fwrite(hazards.s, 1, hazards.n, stderr);
     if (log.records.n) {
         int written = tell(r, t, &log);
         if (written != EXIT_RIGHT) status = written;
     }
-    if (hazards.n) fwrite(hazards.s, 1, hazards.n, stderr);
     buf_free(&hazards);
     return status;
 }
@@ -237,6 +238,11 @@ static int trace_job(Job *r, TraceWords *t, Buf *cubin)
 static int trace_words(void *job, Arena *a, Diag *d)
 {
     TraceWords *t = job;
+    if (t->from >= 0 && t->to >= 0 && t->from >= t->to) {
+        diag_error(d, (Loc){0}, NULL, "--from=%lld is not before --to=%lld", (long long)t->from,
+                   (long long)t->to);
+        return EXIT_INPUT;
+    }
     Compilation c = {.until = FORM_PTX, .arena = a, .diag = d};
     Job r = {.options = &t->o.job, .path = t->o.source.path, .c = &c, .arena = a, .diag = d};
     Buf cubin = {0};

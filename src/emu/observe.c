@@ -82,12 +82,13 @@ static TracePlace phase_of(const EmuBar *b, i64 phase)
 }
 
 // A run of accesses of one kind to one slot has two records, its first and its last.
+// The address stands behind the destination, where there is one.
 static void saw_access(EmuWarp *w, const EmuOp *op, u32 mask, bool write)
 {
     EmuObserved *o = w->cta->run->observed;
     Eye *e = eye_of(w);
-    u32 offset = (u32)emu_address(w, &op->o[op->ndst ? 1 : 0], emu_first_lane(mask)) -
-                 EMU_SMEM_BASE;
+    bool first = op->op == OP_STS || op->op == OP_STMATRIX || op->op == OP_CPASYNC;
+    u32 offset = (u32)emu_address(w, &op->o[!first], emu_first_lane(mask)) - EMU_SMEM_BASE;
     TracePlace at = slot_at(w->cta, emu_named(op, 0), offset);
     u8 kind = write ? TRACE_WRITE : TRACE_READ;
     if (at.buffer < 0) return;
@@ -98,9 +99,9 @@ static void saw_access(EmuWarp *w, const EmuOp *op, u32 mask, bool write)
         o->log->records.at[e->access[1]].op = op->src;
         return;
     }
-    int first = same ? e->access[0] : -1;
+    int begin = same ? e->access[0] : o->log->records.n;
     put_warp(w, (TraceKind)kind, op, at, 0);
-    e->access[0] = same ? first : o->log->records.n - 1;
+    e->access[0] = begin;
     e->access[1] = same ? o->log->records.n - 1 : -1;
     e->place = at;
     e->kind = kind;
@@ -416,10 +417,11 @@ bool emu_observed_begin(EmuRun *r, i64 first)
     q->seen = true;
     q->log->fn = r->fn;
     q->log->unit = TRACE_STEPS;
-    q->log->note = o->rounds ? "A step: every warp that can run executes one operation. Copies and "
-                               "products last as many steps as cycles on an idle H200. Steps are no "
-                               "cycles."
-                             : "A step is one operation of one warp, chosen by the schedule.";
+    q->log->note = o->rounds ? "A step: every warp that can run executes one operation; copies and "
+                               "products last as many steps as cycles on an idle H200. Steps are "
+                               "not cycles."
+                             : "A step is one operation of one warp, chosen by the schedule. Steps "
+                               "are not cycles.";
     memcpy(q->log->cta, q->cta, sizeof q->cta);
     q->log->device = arena_printf(q->log->arena, "emulator, %s schedule",
                                   names[r->launch->schedule]);

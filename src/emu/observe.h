@@ -10,8 +10,8 @@
 // for whom. It does not show how long anything takes: operations of warps cost different
 // numbers of cycles and compete for issue slots.
 //
-// Under the other schedules a step is one operation of the warp that the scheduler chose, and copies land
-// when it says so.
+// Under the other schedules a step is one operation of the warp that the scheduler chose, and
+// copies land when it says so.
 //
 // Hazards are looked for as in any other run. A run without an observer pays a test of a pointer at
 // each asynchronous operation and each completed phase.

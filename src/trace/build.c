@@ -22,7 +22,8 @@ typedef struct {
 // Of one warp at one element of a ring.
 static Seen *seen_at(Arena *a, Map *m, u8 warp, TracePlace p)
 {
-    const void *key = (const void *)(uintptr_t)(((u64)p.buffer + 1) << 32 | (u64)p.slot << 8 | warp);
+    u64 bits = ((u64)p.buffer + 1) << 32 | (u64)p.slot << 8 | warp;
+    const void *key = (const void *)(uintptr_t)bits;
     Seen *s = map_get(m, key);
     if (!s) {
         s = ARENA_NEW(a, Seen);

@@ -1,7 +1,7 @@
 // json.c - Chrome's trace event format: tracks in four groups, complete events, flow arrows.
 //
 // https://perfetto.dev and chrome://tracing open it. Groups are shown as processes, lanes as their
-// threads. Flow arrows begin and end inside an event, so they stand half a unit in front of its end.
+// threads. Arrows begin and end inside an event, so they stand half a unit in front of its end.
 #include "../json/json.h"
 #include "impl.h"
 #include "write.h"
@@ -90,13 +90,11 @@ static void put_span(Json *j, int lane, const TraceSpan *s)
 static void put_arrow(Json *j, const TraceArrow *a, int id)
 {
     static const char *const names[] = {"bytes are there", "slot is free", "arrival"};
-    bool copy = j->trace->lanes.at[a->from_lane].kind == LANE_COPY;
     for (int end = 0; end < 2; end++) {
         begin_event(j, end ? "f" : "s", names[a->kind], end ? a->to_lane : a->from_lane);
         json_put_text(&j->w, "cat", "handoff");
         json_put_integer(&j->w, "id", id);
-        double half = end || copy ? 0.5 : 0;
-        json_put_number(&j->w, "ts", (double)(end ? a->to : a->from) - half);
+        json_put_number(&j->w, "ts", (double)(end ? a->to : a->from) - 0.5);
         if (end) json_put_text(&j->w, "bp", "e");
         json_end(&j->w);
     }

@@ -102,13 +102,13 @@ typedef struct {
     TraceBuild *b;
     TraceLane *lane;
     i64 at;                // everything before it is told
-    const ThreadOp *since; // the operation at `at`
+    const ThreadOp *since; // the operation at `at`, and its round
+    u32 round;
     const TraceRecord *wait; // it is waiting; NULL
     const TraceRecord *issue; // first record of what it is issuing; NULL
     i64 issue_end, issued; // products, or bytes
     VEC(const TraceRecord *) products, stores;
     TraceQueue product_groups, store_groups;
-    u32 round;
 } Teller;
 
 static void push(Teller *t, TraceSpan s)
@@ -121,8 +121,9 @@ static void work_until(Teller *t, i64 time, const ThreadOp *op, u32 round)
 {
     push(t, (TraceSpan){.begin = t->at, .end = MAX(time, t->at), .kind = SPAN_WORK,
                         .at = TRACE_NOWHERE, .other = TRACE_NOWHERE, .op = t->since, .upto = op,
-                        .round = round, .generation = TRACE_UNKNOWN});
+                        .round = t->round, .generation = TRACE_UNKNOWN});
     t->since = op;
+    t->round = round;
 }
 
 static void end_issue(Teller *t, i64 time)
@@ -138,6 +139,7 @@ static void end_issue(Teller *t, i64 time)
                      : trace_place_name(t->b->arena, t->b->fn, r->at);
     push(t, s);
     t->since = r->op;
+    t->round = r->round;
 }
 
 // The members of the last group that a wait waits for.
@@ -181,6 +183,7 @@ static void pass(Teller *t, const TraceRecord *r)
                         .round = w->round, .name = wait_name(t, w),
                         .generation = trace_generation(t->b, w->at)});
     t->since = r->op;
+    t->round = r->round;
     if (r->op && r->op->op == OP_WGMMA_WAIT)
         t->product_groups.waited = trace_waited(&t->product_groups, r->n);
     if (r->op && (r->op->op == OP_BULK_WAIT || r->op->op == OP_BULK_WAIT_READ))

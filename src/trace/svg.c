@@ -1,7 +1,7 @@
 // svg.c - the timeline as a picture one page wide: roles, the copy unit, the tensor cores, slots.
 //
-// In: spans and a window of time. Out: SVG of shapes and text alone, with classes for kinds, so that
-// it stays small and can be restyled. Text stands in a span when it fits, the shortest form
+// In: spans and a window of time. Out: SVG of shapes and text alone, with classes for kinds, so
+// that it stays small and can be restyled. Text stands in a span when it fits, the shortest form
 // that says it; longer forms are tooltips.
 #include "impl.h"
 #include "write.h"
@@ -51,7 +51,8 @@ static const char style[] =
     ".p{fill:#3d9657;stroke:#fff;stroke-width:.7}.f{fill:#fbd894}.u{fill:#d4ead6}.r{fill:#86c796}"
     ".e{fill:#fff;stroke:#ddd;stroke-width:.6}"
     ".g{stroke:#e6e6e6;stroke-width:1}.b{fill:#f7f7f7}"
-    ".a{fill:none;stroke-width:1.1;opacity:.75}.a0{stroke:#c97a0a}.a1{stroke:#2c7a45}.a2{stroke:#777}";
+    ".a{fill:none;stroke-width:1.1;opacity:.75}"
+    ".a0{stroke:#c97a0a}.a1{stroke:#2c7a45}.a2{stroke:#777}";
 
 typedef struct {
     Arena *arena;
@@ -209,13 +210,12 @@ static double share(i64 time, i64 from, i64 to)
     return 100.0 * (double)time / (double)MAX(to - from, (i64)1);
 }
 
-// One copy is as good as another, so their lanes have no share of their own.
+// Of one lane; copies have no lanes of their own.
 static const char *busy_text(const Page *p, const TraceLane *l)
 {
     u32 kinds = l->kind == LANE_ROLE     ? TRACE_BUSY
                 : l->kind == LANE_TENSOR ? 1u << SPAN_PRODUCT
                                          : 1u << SPAN_READING;
-    if (l->kind == LANE_COPY) return "";
     i64 from = p->window.from, to = p->window.to;
     return arena_printf(p->arena, "%.0f%%", share(trace_lane_time(l, kinds, from, to), from, to));
 }
@@ -236,7 +236,7 @@ static void put_lane(const Page *p, int i)
     for (int k = 0; k < l->spans.n; k++)
         if (in_window(p, &l->spans.at[k])) put_span(p, l, &l->spans.at[k], y);
     if (l->kind == LANE_SLOT) put_generations(p, l, y);
-    put_text(p, WIDTH - 8, middle, "k", busy_text(p, l));
+    if (l->kind != LANE_COPY) put_text(p, WIDTH - 8, middle, "k", busy_text(p, l));
 }
 
 // ---- arrows -------------------------------------------------------------------------------------
@@ -246,12 +246,14 @@ static void put_arrow(const Page *p, const TraceArrow *a)
 {
     if (!a->waited || a->from < p->window.from || a->to > p->window.to) return;
     if (a->from_lane >= p->rows || a->to_lane >= p->rows) return;
-    const TraceLane *from = &p->trace->lanes.at[a->from_lane], *to = &p->trace->lanes.at[a->to_lane];
+    const TraceLane *from = &p->trace->lanes.at[a->from_lane];
+    const TraceLane *to = &p->trace->lanes.at[a->to_lane];
     bool up = p->y[a->from_lane] > p->y[a->to_lane];
     double y1 = p->y[a->from_lane] + (up ? 0 : section[from->kind].height);
     double y2 = p->y[a->to_lane] + (up ? section[to->kind].height : 0);
     double x1 = x_of(p, a->from), x2 = x_of(p, a->to), tip = up ? 4 : -4;
-    buf_printf(p->out, "<path class='a a%d' d='M%.1f %.1fL%.1f %.1fm-2.5 %.1fl2.5 %.1fl2.5 %.1f'/>\n",
+    buf_printf(p->out,
+               "<path class='a a%d' d='M%.1f %.1fL%.1f %.1fm-2.5 %.1fl2.5 %.1fl2.5 %.1f'/>\n",
                a->kind, x1, y1, x2, y2, tip, -tip, tip);
 }
 
@@ -347,8 +349,8 @@ static double put_legend(const Page *p, double y)
             x = LEFT;
             y += 16;
         }
-        buf_printf(p->out, "<rect x='%.1f' y='%.1f' width='11' height='11' class='%s'/>\n", x, y - 9,
-                   look[k].class);
+        buf_printf(p->out, "<rect x='%.1f' y='%.1f' width='11' height='11' class='%s'/>\n", x,
+                   y - 9, look[k].class);
         put_text(p, x + 15, y, "", look[k].legend);
         x += wide;
     }
@@ -401,7 +403,8 @@ void trace_svg(Arena *a, const Trace *t, const TraceTitle *title, TraceWindow w,
                "viewBox='0 0 %d %.0f'>\n<style>%s</style>\n"
                "<defs><pattern id='q' width='6' height='6' patternUnits='userSpaceOnUse' "
                "patternTransform='rotate(45)'><rect width='6' height='6' fill='#fcebe6'/>"
-               "<line x1='0' y1='0' x2='0' y2='6' stroke='#f3cfc4' stroke-width='2'/></pattern></defs>\n"
+               "<line x1='0' y1='0' x2='0' y2='6' stroke='#f3cfc4' stroke-width='2'/></pattern>"
+               "</defs>\n"
                "<rect width='%d' height='%.0f' fill='#fff'/>\n",
                WIDTH, y + 12, WIDTH, y + 12, style, WIDTH, y + 12);
     buf_write(out, body.s, body.n);

@@ -68,10 +68,12 @@ void trace_records(Arena *a, const TraceLog *log, Buf *out)
         detail.n = 0;
         buf_puts(&detail, "");
         put_detail(a, log->fn, r, &detail);
-        bool line = r->op && r->op->loc.line && kinds[r->kind].by != BY_BARRIER;
-        buf_printf(out, "%7lld  warp %-2d  %-9s", (long long)r->time, r->warp, kinds[r->kind].text);
-        if (detail.n) buf_printf(out, "  %.*s", (int)detail.n, detail.s);
-        if (line) buf_printf(out, "  line %u", r->op->loc.line);
+        buf_printf(out, "%7lld  ", (long long)r->time);
+        if (kinds[r->kind].by == BY_BARRIER) buf_puts(out, "mbarrier");
+        else buf_printf(out, "warp %-3d", r->warp);
+        if (detail.n) buf_printf(out, "  %-9s  %s", kinds[r->kind].text, detail.s);
+        else buf_printf(out, "  %s", kinds[r->kind].text);
+        if (r->op && r->op->loc.line) buf_printf(out, "  line %u", r->op->loc.line);
         buf_putc(out, '\n');
     }
     buf_free(&detail);
@@ -133,9 +135,9 @@ void trace_summary(Arena *a, const Trace *t, const TraceTitle *title, Buf *out)
                (long long)log->cta[0], (long long)log->cta[1], (long long)log->cta[2]);
     if (*title->sizes) buf_printf(out, "  sizes          %s\n", title->sizes);
     buf_printf(out, "  device         %s\n", log->device);
-    buf_printf(out, "  time           %s %s\n", commas(a, t->end - t->begin),
-               trace_unit_name[log->unit]);
-    if (log->note) buf_printf(out, "  note           %s\n", log->note);
+    buf_printf(out, "  time           %s %s%s\n", commas(a, t->end - t->begin),
+               trace_unit_name[log->unit],
+               log->unit == TRACE_STEPS ? ", which are not cycles" : "");
     if (log->slowdown > 0)
         buf_printf(out, "  slow-down      %.3f times by the clock reads\n", log->slowdown);
     if (log->lost)

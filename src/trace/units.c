@@ -1,8 +1,8 @@
 // units.c - what is in flight beside the warps: bulk copies, and products of each warpgroup.
 //
 // A copy is in flight from its issue until it lands; where the source cannot see that, until
-// somebody has waited for it. Products of a warpgroup run in order, so a group of them begins when it
-// was issued or when the one before ended.
+// somebody has waited for it. Products of a warpgroup run in order, so a group of them begins when
+// it was issued or when the one before ended.
 #include "impl.h"
 
 // ---- copies -------------------------------------------------------------------------------------
@@ -68,7 +68,8 @@ static void passed(Copies *c, const TraceRecord *r)
 {
     for (int i = c->flights.n - 1; i >= 0 && r->at.buffer >= 0; i--) {
         Flight *f = &c->flights.at[i];
-        if (!f->open || f->told || f->span.kind != SPAN_LOAD || !same(f->span.other, r->at)) continue;
+        if (!f->open || f->told || f->span.kind != SPAN_LOAD) continue;
+        if (!same(f->span.other, r->at)) continue;
         f->span.end = r->time;
         f->open = 0;
     }
@@ -89,7 +90,8 @@ static void share_out(TraceBuild *b, const Copies *c)
 {
     int first = b->trace->lanes.n;
     for (int i = 0; i < c->flights.n; i++) {
-        const TraceSpan *s = &c->flights.at[i].span;
+        TraceSpan *s = &c->flights.at[i].span;
+        s->end = MAX(s->end, s->begin + 1); // some land at once
         int k = first;
         for (; k < b->trace->lanes.n; k++) {
             const TraceLane *l = &b->trace->lanes.at[k];
