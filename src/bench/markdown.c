@@ -35,6 +35,12 @@ void bench_text(const Bench *b, Buf *out)
     put_warnings(b, "warning: ", "", out);
 }
 
+// The cases in order of size and implementation: case i of at most sizes x implementations; NULL: none.
+static const BenchCase *case_at(const Bench *b, int i)
+{
+    return bench_case(b, i % b->impls.n, i / b->impls.n);
+}
+
 // ---- summary.md: a section each ------------------------------------------------------------------
 
 static void put_regimes(const Bench *b, Buf *out)
@@ -82,8 +88,9 @@ static void put_correctness(const Bench *b, Buf *out)
                                          "wrong", "worst error", "allowed", "<reference",
                                          "<not degraded, since"};
     BenchTable *t = bench_table(b->arena, titles, COUNT(titles));
-    for (int i = 0; i < b->cases.n; i++) {
-        const BenchCase *c = &b->cases.at[i];
+    for (int i = 0; i < b->sizes.n * b->impls.n; i++) {
+        const BenchCase *c = case_at(b, i);
+        if (!c) continue;
         bench_table_add(t, b->sizes.at[c->size].label);
         bench_table_add(t, b->impls.at[c->impl].label);
         bench_table_add(t, *c->why ? arena_printf(b->arena, "%s: %s", bench_state_name[c->state], c->why)
@@ -108,9 +115,9 @@ static void put_first_calls(const Bench *b, Buf *out)
                                          "convert, ms",   "first call, ms",  "later calls, ms",
                                          "first / later"};
     BenchTable *t = bench_table(b->arena, titles, COUNT(titles));
-    for (int i = 0; i < b->cases.n; i++) {
-        const BenchCase *c = &b->cases.at[i];
-        if (isnan(c->first_ms) && isnan(c->compile_ms) && isnan(c->convert_ms)) continue;
+    for (int i = 0; i < b->sizes.n * b->impls.n; i++) {
+        const BenchCase *c = case_at(b, i);
+        if (!c || (isnan(c->first_ms) && isnan(c->compile_ms) && isnan(c->convert_ms))) continue;
         double later = NAN;
         for (int regime = 0; regime < BENCH_REGIMES; regime++)
             if (isnan(later) && !bench_refused(b, c->impl, c->size, (BenchRegime)regime))
@@ -134,9 +141,9 @@ static void put_methods(const Bench *b, Buf *out)
     titles[2] = arena_printf(b->arena, "between events, %s", b->unit_of_small);
     titles[3] = arena_printf(b->arena, "in a graph, %s", b->unit_of_small);
     BenchTable *t = bench_table(b->arena, titles, COUNT(titles));
-    for (int i = 0; i < b->cases.n; i++) {
-        const BenchCase *c = &b->cases.at[i];
-        if (isnan(c->event_ms) || isnan(c->graph_ms)) continue;
+    for (int i = 0; i < b->sizes.n * b->impls.n; i++) {
+        const BenchCase *c = case_at(b, i);
+        if (!c || isnan(c->event_ms) || isnan(c->graph_ms)) continue;
         bench_table_add(t, b->sizes.at[c->size].label);
         bench_table_add(t, b->impls.at[c->impl].label);
         bench_table_add(t, bench_time(b, c->event_ms));

@@ -101,9 +101,9 @@ const char *bench_machine_words(const Bench *b)
 const char *bench_protocol_words(const Bench *b)
 {
     Buf t = {0};
-    buf_printf(&t, "Each implementation was compared with the reference first, then had a turn in each"
-                   " of %d round%s: %d launches of warm-up, then %d samples%s. ",
-               b->rounds, b->rounds == 1 ? "" : "s", b->warmup, b->repeat,
+    buf_printf(&t, "Each implementation was compared with the reference first, then had a turn of %d"
+                   " samples in each of %d round%s%s. ",
+               b->repeat, b->rounds, b->rounds == 1 ? "" : "s",
                b->rounds > 1 ? ", in an order that rotates" : "");
     buf_puts(&t, b->method == BENCH_GRAPH
                      ? "A sample is the time of one replay of a graph of launches, divided by their"
@@ -121,7 +121,8 @@ const char *bench_regime_words(const Bench *b, BenchRegime regime)
 {
     if (regime == BENCH_BURST)
         return arena_printf(b->arena, "burst: the first launches after %g s of idleness", b->idle_s);
-    return arena_printf(b->arena, "sustained: under load, after %g s of the same launches", b->load_s);
+    return arena_printf(b->arena, "sustained: under load, after %g s and at least %d of the same launches",
+                        b->load_s, b->warmup);
 }
 
 const char *bench_ceiling_words(const Bench *b)
