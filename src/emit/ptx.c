@@ -49,14 +49,35 @@ static i64 affine_value(Ptx *x, const Operand *o)
     return v;
 }
 
+// Copies a text with its NUL; returns where the NUL is.
+static char *put_text(char *at, const char *s)
+{
+    size_t n = strlen(s);
+    memcpy(at, s, n + 1);
+    return at + n;
+}
+
+static char *put_decimal(char *at, i64 v)
+{
+    char digit[24], *d = digit + sizeof digit - 1;
+    u64 left = v < 0 ? 0 - (u64)v : (u64)v;
+    *d = 0;
+    do *--d = (char)('0' + left % 10);
+    while (left /= 10);
+    if (v < 0) *--d = '-';
+    return put_text(at, d);
+}
+
+// Register names are most of the text of an unrolled kernel, hence without printf. Names are at most
+// 31 characters long (name_registers), a number 20.
 // Element k of a register operand. A single register has its name; one of an array the name with
 // the element's number, since PTX declares `name<count>` as name0 to name(count - 1).
 PtxText ptx_element(Ptx *x, const Operand *o, int k)
 {
     PtxText t;
     const char *name = x->reg_name[o->reg];
-    if (x->fn->regs.at[o->reg].count == 1) snprintf(t.s, sizeof t.s, "%s", name);
-    else snprintf(t.s, sizeof t.s, "%s%lld", name, (long long)(affine_value(x, o) + k));
+    char *end = put_text(t.s, name);
+    if (x->fn->regs.at[o->reg].count != 1) put_decimal(end, affine_value(x, o) + k);
     return t;
 }
 
@@ -83,20 +104,18 @@ PtxText ptx_operand(Ptx *x, const Operand *o, ThreadType type)
         v = affine_value(x, o);
         if (thread_type_class[type] == RC_B32) v = (i32)v;
         if (thread_type_class[type] == RC_B16) v = (int16_t)v;
-        snprintf(t.s, sizeof t.s, "%lld", (long long)v);
+        put_decimal(t.s, v);
         return t;
     }
 }
 
-// The precision keeps the text within PtxText whatever the name; names are at most 31 characters
-// long (name_registers), so nothing is cut.
 PtxText ptx_address(Ptx *x, const Operand *o)
 {
-    PtxText t, base = ptx_element(x, &o[0], 0);
+    PtxText t;
     i64 offset = affine_value(x, &o[1]);
-    int n = (int)strlen(base.s);
-    if (offset) snprintf(t.s, sizeof t.s, "[%.*s+%lld]", MIN(n, 40), base.s, (long long)offset);
-    else snprintf(t.s, sizeof t.s, "[%.*s]", MIN(n, 60), base.s);
+    char *end = put_text(put_text(t.s, "["), ptx_element(x, &o[0], 0).s);
+    if (offset) end = put_decimal(put_text(end, "+"), offset);
+    put_text(end, "]");
     return t;
 }
 
@@ -105,8 +124,10 @@ void ptx_range(Ptx *x, const Operand *o, bool braces_for_one, Buf *out)
 {
     bool braces = o->count > 1 || braces_for_one;
     if (braces) buf_putc(out, '{');
-    for (int i = 0; i < o->count; i++)
-        buf_printf(out, "%s%s", i ? ", " : "", ptx_element(x, o, i).s);
+    for (int i = 0; i < o->count; i++) {
+        if (i) buf_puts(out, ", ");
+        buf_puts(out, ptx_element(x, o, i).s);
+    }
     if (braces) buf_putc(out, '}');
 }
 

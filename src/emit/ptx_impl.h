@@ -29,7 +29,7 @@ void ptx_line(Ptx *x, const ThreadOp *op, const char *fmt, ...) PRINTF_LIKE(3, 4
 
 // Operands as text, in one of a few buffers of the call.
 typedef struct {
-    char s[64];
+    char s[96];
 } PtxText;
 PtxText ptx_operand(Ptx *x, const Operand *o, ThreadType t);   // one register or an immediate
 PtxText ptx_element(Ptx *x, const Operand *o, int k);          // element k of a range

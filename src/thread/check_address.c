@@ -170,85 +170,31 @@ static void store(Checker *c, const Operand *o, int k, const Lanes *from, u32 ma
 
 static bool is_signed(ThreadType t) { return t == TT_S32 || t == TT_S64 || t == TT_S16; }
 
-static i64 sign_extend(u64 v, ThreadType t)
+static int type_bits(ThreadType t)
 {
     switch (thread_type_class[t]) {
-    case RC_B16: return (int16_t)v;
-    case RC_B32: return (i32)v;
-    default: return (i64)v;
+    case RC_B16: return 16;
+    case RC_B32: return 32;
+    default: return 64;
     }
 }
 
-// Both values are zero-extended to 64 bits, which orders unsigned types right as they are.
-static bool compare(ThreadCmp cmp, u64 a, u64 b, ThreadType t)
+static i64 sign_extend(u64 v, int bits) { return (i64)(v << (64 - bits)) >> (64 - bits); }
+
+// Values are zero-extended to 64 bits; of unsigned types the highest bit is turned over, so that
+// both kinds are ordered as i64.
+static i64 order_key(u64 v, int bits, bool has_sign)
 {
-    i64 x = sign_extend(a, t), y = sign_extend(b, t);
-    bool less = is_signed(t) ? x < y : a < b;
-    switch (cmp) {
-    case CMP_EQ: return a == b;
-    case CMP_NE: return a != b;
-    case CMP_LT: return less;
-    case CMP_LE: return less || a == b;
-    case CMP_GT: return !less && a != b;
-    default: return !less;
-    }
+    return has_sign ? sign_extend(v, bits) : (i64)(v ^ (u64)1 << 63);
 }
 
-// Division by zero has no value here: real launches do not have it where samples may.
-static u64 divide(const ThreadOp *op, u64 a, u64 b, bool *ok)
+static u64 divide(u64 a, u64 b, int bits, bool has_sign, bool rem)
 {
-    bool rem = op->op == OP_REM;
-    i64 x = sign_extend(a, op->type), y = sign_extend(b, op->type);
-    if (!b) {
-        *ok = false;
-        return 0;
-    }
-    if (!is_signed(op->type)) return rem ? a % b : a / b;
+    i64 x = sign_extend(a, bits), y = sign_extend(b, bits);
+    if (!b) return 0;
+    if (!has_sign) return rem ? a % b : a / b;
     if (y == -1) return rem ? 0 : 0 - a;
     return (u64)(rem ? x % y : x / y);
-}
-
-// As the machine: amounts beyond the width give zero, or the sign.
-static u64 shift_right(const ThreadOp *op, u64 a, u64 by)
-{
-    u64 width = thread_type_class[op->type] == RC_B64 ? 64 : 32;
-    if (is_signed(op->type)) return (u64)(sign_extend(a, op->type) >> MIN(by, width - 1));
-    return by >= width ? 0 : a >> by;
-}
-
-// One lane of an integer operation on types of one class; *ok is cleared where there is no value.
-static u64 lane_value(const ThreadOp *op, u64 a, u64 b, u64 x, bool *ok)
-{
-    ThreadType t = op->type;
-    u64 width = thread_type_class[t] == RC_B64 ? 64 : 32;
-    switch (op->op) {
-    case OP_MOV:
-    case OP_LDPARAM: return a;
-    case OP_ADD: return a + b;
-    case OP_SUB: return a - b;
-    case OP_MUL: return a * b;
-    case OP_MAD: return a * b + x;
-    case OP_MULWIDE:
-        if (t == TT_U64) return (u64)(u32)a * (u32)b;
-        return (u64)((i64)(i32)a * (i32)b);
-    case OP_DIV:
-    case OP_REM: return divide(op, a, b, ok);
-    case OP_MIN: return compare(CMP_LT, a, b, t) ? a : b;
-    case OP_MAX: return compare(CMP_LT, a, b, t) ? b : a;
-    case OP_NEG: return 0 - a;
-    case OP_ABS: return sign_extend(a, t) < 0 ? 0 - a : a;
-    case OP_AND: return a & b;
-    case OP_OR: return a | b;
-    case OP_XOR: return a ^ b;
-    case OP_NOT: return ~a;
-    case OP_SHL: return b >= width ? 0 : a << b;
-    case OP_SHR: return shift_right(op, a, b);
-    case OP_SETP: return compare(op->cmp, a, b, t);
-    case OP_SELP: return x ? a : b;
-    case OP_CVT: return is_signed(op->type2) ? (u64)sign_extend(a, op->type2) : a;
-    case OP_PACK: return op->type == TT_B64 ? (a & 0xffffffffu) | b << 32 : (a & 0xffffu) | b << 16;
-    default: *ok = false; return 0;
-    }
 }
 
 // Class of the k-th source: what an immediate there is cut to.
@@ -270,12 +216,23 @@ static bool is_followed(const ThreadOp *op)
     return true;
 }
 
-// The operations that make up most address code, on all lanes at once; false: one of the others.
-static bool vector_value(const ThreadOp *op, const u64 *a, const u64 *b, const u64 *x, u64 *out)
+// An integer operation on types of one class, on all lanes at once: which operation it is, is asked
+// once for the 32 of them. Returns the lanes that have a value: division by zero has none here, since
+// real launches do not have it where samples may.
+static u32 lane_values(const ThreadOp *op, const u64 *a, const u64 *b, const u64 *x, u64 *out)
 {
-#define EACH(value)                                    \
-    for (int i = 0; i < LANES; i++) out[i] = (value); \
-    return true
+    // Result of a comparison where a is less, equal, greater.
+    static const u8 truth[][3] = {[CMP_EQ] = {0, 1, 0}, [CMP_NE] = {1, 0, 1}, [CMP_LT] = {1, 0, 0},
+                                  [CMP_LE] = {1, 1, 0}, [CMP_GT] = {0, 0, 1}, [CMP_GE] = {0, 1, 1}};
+    const int bits = type_bits(op->type), from = type_bits(op->type2);
+    const u64 width = bits == 64 ? 64 : 32; // of shifts: amounts beyond it give zero, or the sign
+    const bool has_sign = is_signed(op->type);
+    const u8 *is = truth[op->cmp];
+    u32 ok = ~0u;
+#define KEY(v) order_key(v, bits, has_sign)
+#define EACH(value)                                       \
+    for (int i = 0; i < LANES; i++) out[i] = (u64)(value); \
+    return ok
     switch (op->op) {
     case OP_MOV:
     case OP_LDPARAM: EACH(a[i]);
@@ -283,14 +240,37 @@ static bool vector_value(const ThreadOp *op, const u64 *a, const u64 *b, const u
     case OP_SUB: EACH(a[i] - b[i]);
     case OP_MUL: EACH(a[i] * b[i]);
     case OP_MAD: EACH(a[i] * b[i] + x[i]);
+    case OP_MULWIDE:
+        if (op->type == TT_U64) { EACH((u64)(u32)a[i] * (u32)b[i]); }
+        EACH((i64)(i32)a[i] * (i32)b[i]);
+    case OP_DIV:
+    case OP_REM:
+        for (int i = 0; i < LANES; i++)
+            if (!b[i]) ok &= ~(1u << i);
+        EACH(divide(a[i], b[i], bits, has_sign, op->op == OP_REM));
+    case OP_MIN: EACH(KEY(a[i]) < KEY(b[i]) ? a[i] : b[i]);
+    case OP_MAX: EACH(KEY(a[i]) < KEY(b[i]) ? b[i] : a[i]);
+    case OP_NEG: EACH(0 - a[i]);
+    case OP_ABS: EACH(sign_extend(a[i], bits) < 0 ? 0 - a[i] : a[i]);
     case OP_AND: EACH(a[i] & b[i]);
     case OP_OR: EACH(a[i] | b[i]);
     case OP_XOR: EACH(a[i] ^ b[i]);
-    case OP_MULWIDE:
-        if (op->type == TT_U64) return false;
-        EACH((u64)((i64)(i32)a[i] * (i32)b[i]));
-    default: return false;
+    case OP_NOT: EACH(~a[i]);
+    case OP_SHL: EACH(b[i] >= width ? 0 : a[i] << b[i]);
+    case OP_SHR:
+        if (has_sign) { EACH(sign_extend(a[i], bits) >> (b[i] < width ? b[i] : width - 1)); }
+        EACH(b[i] >= width ? 0 : a[i] >> b[i]);
+    case OP_SETP: EACH(is[1 + (KEY(a[i]) > KEY(b[i])) - (KEY(a[i]) < KEY(b[i]))]);
+    case OP_SELP: EACH(x[i] ? a[i] : b[i]);
+    case OP_CVT:
+        if (is_signed(op->type2)) { EACH(sign_extend(a[i], from)); }
+        EACH(a[i]);
+    case OP_PACK:
+        if (op->type == TT_B64) { EACH((a[i] & 0xffffffffu) | b[i] << 32); }
+        EACH((a[i] & 0xffffu) | b[i] << 16);
+    default: return 0;
     }
+#undef KEY
 #undef EACH
 }
 
@@ -309,14 +289,7 @@ static void run_pure(Checker *c, const ThreadOp *op, u32 mask, u32 unsure)
             out.guess |= in[k]->guess;
         }
         for (int k = n; k < 3; k++) in[k] = in[0];
-        if (out.known && !vector_value(op, in[0]->v, in[1]->v, in[2]->v, out.v)) {
-            for (int i = 0; i < LANES; i++) {
-                bool ok = true;
-                if (!(mask & out.known) >> i & 1) continue;
-                out.v[i] = lane_value(op, in[0]->v[i], in[1]->v[i], in[2]->v[i], &ok);
-                if (!ok) out.known &= ~(1u << i);
-            }
-        }
+        if (out.known) out.known &= lane_values(op, in[0]->v, in[1]->v, in[2]->v, out.v);
     }
     store(c, &op->opnd[0], 0, &out, mask, unsure);
 }
@@ -390,35 +363,43 @@ static void variable_value(Checker *c, const char *name, Lanes *out)
     }
 }
 
-// One operator of an expression with wrapping arithmetic: an overflow is no matter of this check.
-static i64 expr_lane(ExprOp op, i64 a, i64 b, bool *ok)
+// One operator of an expression on all lanes, v = v op w, with wrapping arithmetic: an overflow is no
+// matter of this check. Returns the lanes that have a value: division by zero has none.
+static u32 expr_lanes(ExprOp op, u64 *v, const u64 *w)
 {
+    u32 ok = ~0u;
+#define A ((i64)v[i])
+#define B ((i64)w[i])
+#define EACH(value)                                     \
+    for (int i = 0; i < LANES; i++) v[i] = (u64)(value); \
+    return ok
     switch (op) {
-    case EX_ADD: return (i64)((u64)a + (u64)b);
-    case EX_SUB: return (i64)((u64)a - (u64)b);
-    case EX_MUL: return (i64)((u64)a * (u64)b);
+    case EX_ADD: EACH(v[i] + w[i]);
+    case EX_SUB: EACH(v[i] - w[i]);
+    case EX_MUL: EACH(v[i] * w[i]);
     case EX_DIV:
     case EX_MOD:
-        if (!b || b == -1) {
-            *ok = b != 0;
-            return op == EX_MOD || !b ? 0 : (i64)(0 - (u64)a);
-        }
-        return op == EX_DIV ? a / b : a % b;
-    case EX_MIN: return MIN(a, b);
-    case EX_MAX: return MAX(a, b);
-    case EX_AND: return a & b;
-    case EX_OR: return a | b;
-    case EX_XOR: return a ^ b;
-    case EX_SHL: return (u64)b > 63 ? 0 : (i64)((u64)a << b);
-    case EX_SHR: return a >> ((u64)b > 63 ? 63 : b);
-    case EX_EQ: return a == b;
-    case EX_NE: return a != b;
-    case EX_LT: return a < b;
-    case EX_LE: return a <= b;
-    case EX_LAND: return a && b;
-    case EX_LOR: return a || b;
+        for (int i = 0; i < LANES; i++)
+            if (!w[i]) ok &= ~(1u << i);
+        EACH(divide(v[i], w[i], 64, true, op == EX_MOD));
+    case EX_MIN: EACH(A < B ? A : B);
+    case EX_MAX: EACH(A > B ? A : B);
+    case EX_AND: EACH(v[i] & w[i]);
+    case EX_OR: EACH(v[i] | w[i]);
+    case EX_XOR: EACH(v[i] ^ w[i]);
+    case EX_SHL: EACH(w[i] > 63 ? 0 : v[i] << w[i]);
+    case EX_SHR: EACH(A >> (w[i] > 63 ? 63 : w[i]));
+    case EX_EQ: EACH(v[i] == w[i]);
+    case EX_NE: EACH(v[i] != w[i]);
+    case EX_LT: EACH(A < B);
+    case EX_LE: EACH(A <= B);
+    case EX_LAND: EACH(v[i] && w[i]);
+    case EX_LOR: EACH(v[i] || w[i]);
     default: BUG("coordinate operator %d", op);
     }
+#undef A
+#undef B
+#undef EACH
 }
 
 // An expression for all lanes at once. Its depth is bounded by the reader of expressions.
@@ -445,12 +426,7 @@ static void expr_value(Checker *c, const Expr *e, Lanes *out)
     }
     out->known &= b.known;
     out->guess |= b.guess;
-    for (int i = 0; i < LANES; i++) {
-        bool ok = true;
-        if (!(out->known >> i & 1)) continue;
-        out->v[i] = (u64)expr_lane((ExprOp)e->op, (i64)out->v[i], (i64)b.v[i], &ok);
-        if (!ok) out->known &= ~(1u << i);
-    }
+    if (out->known) out->known &= expr_lanes((ExprOp)e->op, out->v, b.v);
 }
 
 // ---- comparison --------------------------------------------------------------------------------

@@ -135,13 +135,13 @@ static void find_steering(const ThreadBlock *b, bool *steers)
 }
 
 // The facts of one thread; what is not known is left out.
-static int facts_of(Eval *e, const bool *steers, FlowFact *fact)
+static int facts_of(Eval *e, const int *steering, int nsteering, FlowFact *fact)
 {
     int n = 0;
     memset(e->known, 0, (size_t)e->fn->regs.n);
-    for (int r = 0; r < e->fn->regs.n && n < FACTS; r++) {
+    for (int i = 0; i < nsteering && n < FACTS; i++) {
         u32 v;
-        if (steers[r] && register_value(e, r, 0, &v)) fact[n++] = (FlowFact){r, v};
+        if (register_value(e, steering[i], 0, &v)) fact[n++] = (FlowFact){steering[i], v};
     }
     return n;
 }
@@ -162,15 +162,18 @@ FlowThreads *flow_threads(Arena *a, const ThreadFn *fn, int *n)
     bool *steers = ARENA_ARRAY(a, bool, regs);
     FlowThreads *all = ARENA_ARRAY(a, FlowThreads, CLASSES);
     int kind[CLASSES], last_warp[CLASSES], in_warp[CLASSES];
+    int *steering = ARENA_ARRAY(a, int, regs), nsteering = 0;
     find_writes(&e, &fn->body);
     find_steering(&fn->body, steers);
+    for (int r = 0; r < fn->regs.n; r++)
+        if (steers[r]) steering[nsteering++] = r;
     u64 roles[FLOW_WARPS];
     *n = 0;
     for (int w = 0; w < MIN(fn->threads / 32, (int)FLOW_WARPS); w++) roles[w] = flow_roles(fn, w);
     for (int t = 0; t < fn->threads; t++) {
         FlowFact fact[FACTS];
         e.tid = (u32)t;
-        int facts = facts_of(&e, steers, fact), k = 0;
+        int facts = facts_of(&e, steering, nsteering, fact), k = 0;
         while (k < *n && (roles[kind[k]] != roles[t / 32] || all[k].nfacts != facts ||
                           !same_facts(all[k].fact, fact, facts))) k++;
         if (k == CLASSES) {
