@@ -45,6 +45,10 @@ JSON    := $(if $(JANSSON),src/json/json.c,src/json/without.c)
 READERS := $(wildcard src/bench/peer.c src/bench/read.c)
 COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS) $(JSON) $(READERS)
 SOURCES := $(filter-out src/sets/% src/json/json.c src/json/without.c src/cli/build.c src/cli/check.c $(READERS),$(SOURCES))
+# `baton bench` proves and reads.
+BENCH   := $(sort $(wildcard src/cli/bench*.c))
+COMMAND += $(BENCH)
+SOURCES := $(filter-out $(BENCH),$(SOURCES))
 # Packages are written by the command alone, which has their sources in it.
 PACKAGER := src/cli/package.c $(sort $(wildcard src/package/*.c))
 COMMAND += $(PACKAGER)

@@ -16,6 +16,7 @@ static const char usage[] =
     "  baton audit FILE.co | CUBIN          look for slot races in the machine code\n"
     "  baton stress FILE.co [NAME=VALUE]    random delays on a GPU, results compared bit for bit\n"
     "  baton diagnose FILE.co --wrong ..    which generation of a slot wrong values come from\n"
+    "  baton bench --cpu                    how fast compiler, emulator and verifier are\n"
     "  baton trace FILE.co [NAME=VALUE ..]  a timeline of one block: roles, slots, who waits for what\n"
     "  baton run --help, build --help       the options of each\n"
     "  baton --version\n"
@@ -33,6 +34,7 @@ typedef struct {
 static const Command commands[] = {
     {"build", cli_build}, {"run", cli_run}, {"check", cli_check}, {"explore", cli_explore},
     {"audit", cli_audit}, {"stress", cli_stress}, {"diagnose", cli_diagnose},
+    {"bench", cli_bench},
     {"trace", cli_trace}};
 
 // A word that is no command: perhaps a slip of the pen, perhaps a file given without a command.

@@ -12,6 +12,7 @@ A test is one file with its expectation inside:
       NOT: text            no line of the output contains text
       GOLDEN:              the whole output equals FILE.golden (UPDATE=1 rewrites it)
       error: text          at the end of a line: this line is reported with this message
+  bench/history.jsonl      instructions of a few builds, checks and emulations, counted by valgrind
   tests/cli/*.test         `$ command`, then `> text` as CHECK, `! text` as NOT, `? N` as EXIT
   kernels/*/*.co           on the emulator with the sizes of tests/kernels.list, and the PTX of each
                            through the assembler
@@ -149,6 +150,14 @@ def cuda_test(build, words, scratch):
         raise Failure(output)
 
 
+def count_test(build):
+    """No build, check or emulation of the fixed list takes 10% more instructions than was recorded."""
+    got, output = execute([str(build / "baton"), "bench", "--cpu", "--against-history"])
+    if got:
+        raise Failure(f"baton bench --cpu --against-history: exit status {got}\n{output}")
+    expect(output, ["build attention/v4", "compar"], [], "baton bench --cpu --against-history")
+
+
 def without_sets(build):
     """Was libisl missing when this was built?"""
     tool = build / "tests" / "sets_tool"
@@ -158,6 +167,9 @@ def without_sets(build):
 def collect(build, sanitized):
     """Yields (name, function of a scratch path, None or the reason to skip)."""
     tag = "asan " if sanitized else ""
+    valgrind = None if shutil.which("valgrind") else "no valgrind"
+    if not sanitized:  # the longest first
+        yield "instructions against the history", lambda s: count_test(build), valgrind
     for p in sorted((build / "tests").glob("*_test")):
         yield f"{tag}unit {p.name}", lambda s, p=p: unit_test(p), None
     for p in [] if sanitized else sorted((ROOT / "tests").glob("*/*_test.py")):
@@ -174,6 +186,8 @@ def collect(build, sanitized):
         skip = "no ptxas" if p.name == "audit.test" and not shutil.which("ptxas") else None
         if p.name == "sets.test" and without_sets(build):
             skip = "no libisl"
+        if p.name == "bench-instructions.test":
+            skip = "valgrind cannot run it" if sanitized else valgrind
         yield f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s), skip
     missing = None if shutil.which("ptxas") else "no ptxas"
     runs = [line for line in (ROOT / "tests/kernels.list").read_text().splitlines()

@@ -4,6 +4,7 @@
 #   clang       for `make fuzz`
 #   libisl      for `baton check` to ask about bounds and outputs; linked statically (libgmp too)
 #   libjansson  for `baton bench` to read its results and its peers' answers; linked statically
+#   valgrind    for `baton bench --cpu --instructions`, which the tests ask
 # Nothing here is needed to run baton, and a GPU only needs its driver. Installs only what is missing.
 set -eu
 
@@ -12,6 +13,7 @@ command -v "${CC:-gcc}" > /dev/null || missing="$missing gcc libc6-dev"
 command -v make > /dev/null || missing="$missing make"
 command -v python3 > /dev/null || missing="$missing python3"
 command -v clang > /dev/null || missing="$missing clang"
+command -v valgrind > /dev/null || missing="$missing valgrind"
 printf '#include <isl/set.h>\n' | "${CC:-gcc}" -E - > /dev/null 2>&1 || missing="$missing libisl-dev libgmp-dev"
 printf '#include <jansson.h>\n' | "${CC:-gcc}" -E - > /dev/null 2>&1 || missing="$missing libjansson-dev"
 # clang's runtime (libFuzzer, sanitizers) is a package of its own in newer releases.

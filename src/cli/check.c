@@ -135,13 +135,16 @@ static double now_ms(void)
 }
 
 static void run_parts(const CheckPart *part, int n, const ThreadModule *m, const Plan *plan,
-                      const Diag *d, CheckEffort effort, bool time, CheckReport *r)
+                      const Diag *d, CheckEffort effort, bool time, Proof *p)
 {
     for (int i = 0; i < n; i++) {
-        double start = now_ms();
-        check_module(m, plan, d, &part[i], 1, effort, r);
-        if (time)
-            fprintf(stderr, "%10.3f ms  %s\n", now_ms() - start, part[i].name);
+        double start = now_ms(), took;
+        check_module(m, plan, d, &part[i], 1, effort, &p->report);
+        took = now_ms() - start;
+        ASSERT(p->nparts < PROOF_PARTS);
+        p->part[p->nparts].name = part[i].name;
+        p->part[p->nparts++].ms = took;
+        if (time) fprintf(stderr, "%10.3f ms  %s\n", took, part[i].name);
     }
 }
 
@@ -154,8 +157,8 @@ void cli_prove(Arena *a, const ThreadModule *m, const Plan *plan, const Diag *d,
     bool found = cache && proof_find(a, key, out);
     if (found && (effort != CHECK_THOROUGH || !out->open)) return;
     *out = (Proof){.report = {.arena = a}};
-    run_parts(quick_parts, quick_parts_n, m, plan, d, effort, time, &out->report);
-    run_parts(slow_parts, COUNT(slow_parts), m, plan, d, effort, time, &out->report);
+    run_parts(quick_parts, quick_parts_n, m, plan, d, effort, time, out);
+    run_parts(slow_parts, COUNT(slow_parts), m, plan, d, effort, time, out);
     Buf text = {0};
     print_report(&out->report, m, d, &text);
     out->text = arena_strndup(a, text.s ? text.s : "", text.n);

@@ -11,6 +11,8 @@ int cli_check(int argc, char **argv); // words after "check"
 int cli_audit(int argc, char **argv); // words after "audit"
 int cli_stress(int argc, char **argv); // words after "stress"
 int cli_diagnose(int argc, char **argv); // words after "diagnose"
+int cli_bench(int argc, char **argv); // words after "bench"
+int cli_bench_cpu(int argc, char **argv); // words after "bench --cpu"
 int cli_trace(int argc, char **argv); // words after "trace"
 int cli_package(int argc, char **argv); // words after "package"
 

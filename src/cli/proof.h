@@ -7,11 +7,15 @@
 
 #include "../verify/check.h"
 
+enum { PROOF_PARTS = 16 };
+
 typedef struct {
     int broken, open;    // how many
     bool cached;         // the text was proved by an earlier run
     const char *text;    // the report without its last line; in the arena
     CheckReport report;  // empty when cached
+    int nparts;          // that ran, in order: 0 when cached
+    struct { const char *name; double ms; } part[PROOF_PARTS];
 } Proof;
 
 // Runs all parts on every kernel, or finds the verdict in the cache. `time`: the milliseconds of

@@ -68,10 +68,10 @@ static char *put_decimal(char *at, i64 v)
     return put_text(at, d);
 }
 
-// Register names are most of the text of an unrolled kernel, hence without printf. Names are at most
-// 31 characters long (name_registers), a number 20.
 // Element k of a register operand. A single register has its name; one of an array the name with
-// the element's number, since PTX declares `name<count>` as name0 to name(count - 1).
+// the element's number, since PTX declares `name<count>` as name0 to name(count - 1). Such names are
+// most of the text of an unrolled kernel, hence no printf. A name has at most 41 characters
+// (name_registers), a number 20.
 PtxText ptx_element(Ptx *x, const Operand *o, int k)
 {
     PtxText t;

@@ -16,5 +16,7 @@ void check_bounds(const CheckJob *job);
 // "output": every element of every output is written, and by one block only. Atomic operations are
 // left out, and named.
 void check_output(const CheckJob *job);
+// False in a build without libisl.
+bool sets_are_asked(void);
 
 #endif

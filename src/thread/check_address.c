@@ -217,8 +217,8 @@ static bool is_followed(const ThreadOp *op)
 }
 
 // An integer operation on types of one class, on all lanes at once: which operation it is, is asked
-// once for the 32 of them. Returns the lanes that have a value: division by zero has none here, since
-// real launches do not have it where samples may.
+// once for the 32 of them. Returns the lanes that have a value: division by zero has none here,
+// since real launches do not have it where samples may.
 static u32 lane_values(const ThreadOp *op, const u64 *a, const u64 *b, const u64 *x, u64 *out)
 {
     // Result of a comparison where a is less, equal, greater.
@@ -363,8 +363,8 @@ static void variable_value(Checker *c, const char *name, Lanes *out)
     }
 }
 
-// One operator of an expression on all lanes, v = v op w, with wrapping arithmetic: an overflow is no
-// matter of this check. Returns the lanes that have a value: division by zero has none.
+// One operator of an expression on all lanes, v = v op w, with wrapping arithmetic: an overflow is
+// no matter of this check. Returns the lanes that have a value: division by zero has none.
 static u32 expr_lanes(ExprOp op, u64 *v, const u64 *w)
 {
     u32 ok = ~0u;

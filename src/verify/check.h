@@ -25,6 +25,7 @@ typedef struct {
     VEC(CheckFinding) open;  // neither proved nor refuted
     VEC(CheckProof) proved;
     VEC(const char *) assumed; // what comes from the contract or from data, each once
+    i64 cases, states;         // that the proof of the handoffs went through, of all kernels
 } CheckReport;
 
 // One kernel. `step` launches it, NULL when the plan has none (kernels written in the thread IR).

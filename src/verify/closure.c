@@ -454,6 +454,8 @@ static void report(Closure *c)
 {
     const CheckJob *j = c->job;
     Buf b = {0};
+    j->report->cases += c->runs;
+    j->report->states += c->sites.n;
     if (c->broken) return;
     if (c->n_branch)
         check_assumed(j, "conditions on computed values are taken alike by all warps of a role");

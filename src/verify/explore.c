@@ -264,6 +264,11 @@ static ExploreVerdict explore_kernel(Job *j)
         if (!bound && !j->o->trips) j->trips = MIN(2 * j->slots + 1, 9);
         if (v == CASE_CLEAN && !j->stopped) j->complete = bound;
     }
+    if (j->o->counts) {
+        j->o->counts->cases += j->cases;
+        j->o->counts->states += j->states;
+        j->o->counts->transitions += j->transitions;
+    }
     if (v == CASE_REFUSED) return EXPLORE_REFUSED;
     put_summary(j, seconds() - start);
     if (v == CASE_VIOLATION) return EXPLORE_VIOLATION;

@@ -6,6 +6,7 @@
 #include "../plan/plan.h"
 
 typedef struct { const char *name; i64 value; } ExploreSize;
+typedef struct { i64 cases, states, transitions; } ExploreCounts;
 typedef struct {
     VEC(ExploreSize) sizes;  // symbols of the plan that are fixed
     int trips;               // rounds of a loop that depends on sizes or data; 0: two more than
@@ -14,6 +15,7 @@ typedef struct {
     i64 states;              // most states that are kept at a time
     bool full;               // all interleavings, no reduction
     bool time;               // say how long it took
+    ExploreCounts *counts;   // what was explored is added there; NULL: only the report tells
 } ExploreOptions;
 
 typedef enum { EXPLORE_CLEAN, EXPLORE_VIOLATION, EXPLORE_REFUSED } ExploreVerdict;
