@@ -4,7 +4,6 @@
 #include "../sets/sets.h"
 #include "command.h"
 
-#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
@@ -169,12 +168,8 @@ static int publish(Command *c, const CpuOrigin *o, const CpuTable *const *t, int
     if (c->out) {
         cpu_print_json(o, t, n, &json);
         cpu_print_markdown(o, t, n, &markdown);
-        if (mkdir(c->out, 0777) && errno != EEXIST) {
-            diag_error(c->job.diag, (Loc){0}, NULL, "cannot make the folder %s: %s", c->out,
-                       strerror(errno));
-            ok = false;
-        }
-        ok = ok && write_file(c, "cpu.json", &json) && write_file(c, "cpu.md", &markdown);
+        folder_make(c->out);
+        ok = write_file(c, "cpu.json", &json) && write_file(c, "cpu.md", &markdown);
     }
     buf_free(&text);
     buf_free(&json);
