@@ -16,8 +16,10 @@
 enum {
     WATCH_MS = 25,         // between readings during a turn; the energy counter steps every 100
     COOL_LIMIT_S = 900,    // a card that does not cool down in that time will not
+    TRY_SAMPLES = 20,
 };
 #define ENERGY_S 0.6       // of launches, so that the counter steps a few times
+#define SHORT_MS 0.1       // launches below it are tried by events and by graphs
 #define CHECK_WORK 1e9     // multiply-adds of the check by processor: a second
 
 typedef struct {
@@ -123,6 +125,14 @@ static void cool_down(Run *r, BenchTurn *t)
     t->cool_ms = now_ms() - start;
 }
 
+// Nothing is known without a meter.
+static RtReading read_meter(const Run *r)
+{
+    if (r->c->meter) return rt_meter_read(r->c->meter);
+    return (RtReading){.ms = now_ms(), .sm_mhz = NAN, .memory_mhz = NAN, .watts = NAN, .celsius = NAN,
+                       .joules = NAN};
+}
+
 // Readings of the span only: what the card did in front of the first sample is not the launch's.
 static void keep_readings(Bench *b, BenchTurn *t, const RtReading *all, i64 n, const BenchSpan *s)
 {
@@ -135,16 +145,16 @@ static bool take_turn(Run *r, int rival, BenchRegime regime, int round)
     Bench *b = r->b;
     BenchRival *who = r->c->rivals.at[rival];
     bool burst = regime == BENCH_BURST;
-    i64 cold = b->cache == BENCH_COLD ? 2 * MAX(r->device->l2_bytes, (i64)0) + (1 << 20) : 0;
     BenchOrder order = {.idle_s = burst ? b->idle_s : 0, .load_s = burst ? 0 : b->load_s,
                         .min_s = burst || !r->c->meter ? 0 : ENERGY_S,
                         .warmup = burst ? 0 : b->warmup, .repeat = burst ? r->c->burst : b->repeat,
-                        .group = cold ? 1 : 0, .method = b->method, .cold_bytes = cold};
+                        .group = b->cold_bytes ? 1 : 0, .method = b->method,
+                        .cold_bytes = b->cold_bytes};
     BenchTurn t = {.impl = rival, .size = r->size, .round = round, .regime = (u8)regime,
                    .idle_ms = order.idle_s * 1e3};
     cool_down(r, &t);
     progress(r, "measuring", &t);
-    t.before = rt_meter_read(r->c->meter);
+    t.before = read_meter(r);
     bool watched = r->c->meter && rt_meter_watch(r->c->meter, WATCH_MS);
     BenchSpan span = {0};
     const char *why = NULL;
@@ -153,7 +163,7 @@ static bool take_turn(Run *r, int rival, BenchRegime regime, int round)
     RtReading *all = watched ? rt_meter_watch_end(r->c->meter, &n) : NULL;
     keep_readings(b, &t, all, ok ? n : 0, &span);
     free(all);
-    t.after = rt_meter_read(r->c->meter);
+    t.after = read_meter(r);
     if (!ok) {
         stop(r, "%s at %s: %s", who->impl.name, b->sizes.at[r->size].label,
              why ? why : "no reason given");
@@ -274,6 +284,7 @@ static bool compare(Run *r, BenchCase *c, const char *when)
     c->allowed_rel = m->tolerance.rel;
     c->reference = arena_printf(r->b->arena, "%s in fp64 on the CPU", ref->name);
     const char *name = r->b->impls.at[c->impl].name;
+    c->why = "";
     if (!c->wrong) {
         c->state = BENCH_RIGHT;
         return true;
@@ -292,7 +303,8 @@ static bool enter_rival(Run *r, int rival)
     BenchRival *who = r->c->rivals.at[rival];
     vec_push(b->arena, &b->cases, ((BenchCase){.impl = rival, .size = r->size, .why = "",
                                                .reference = "", .proof = "", .worst = NAN,
-                                               .compile_ms = NAN, .convert_ms = NAN, .first_ms = NAN}));
+                                               .compile_ms = NAN, .convert_ms = NAN, .first_ms = NAN, .event_ms = NAN,
+                                               .graph_ms = NAN}));
     BenchCase *c = &b->cases.at[b->cases.n - 1];
     poison_result(r);
     if (!who->ops->enter(who, &r->model, c, &b->impls.at[rival])) {
@@ -309,6 +321,30 @@ static bool enter_rival(Run *r, int rival)
     return true;
 }
 
+// Median of a few launches by one method; NAN: it cannot.
+static double try_method(Run *r, BenchRival *who, BenchMethod method)
+{
+    BenchOrder o = {.warmup = 3, .repeat = TRY_SAMPLES, .method = method};
+    BenchTurn t = {0};
+    BenchSpan span;
+    const char *why;
+    if (!who->ops->turn(who, &o, r->arena, &t, &span, &why)) return NAN;
+    return bench_median(r->arena, t.ms.at, t.ms.n);
+}
+
+// Events add to a short launch what stands between two, graphs leave out what the host does: where
+// both say the same, neither fools us.
+static void try_both_methods(Run *r, int rival)
+{
+    BenchRival *who = r->c->rivals.at[rival];
+    BenchCase *c = &r->b->cases.at[r->b->cases.n - r->c->rivals.n + rival];
+    if (!r->device->ops->queues) return;
+    double event = try_method(r, who, BENCH_EVENT);
+    if (!(event < SHORT_MS)) return;
+    c->event_ms = event;
+    c->graph_ms = try_method(r, who, BENCH_GRAPH);
+}
+
 // What was timed must still be right after the last launch.
 static bool check_again(Run *r)
 {
@@ -316,13 +352,8 @@ static bool check_again(Run *r)
         BenchRival *who = r->c->rivals.at[i];
         if (!who->ops->again) continue;
         poison_result(r);
-        BenchCase again = {.impl = i, .size = r->size};
-        if (!who->ops->again(who)) return false;
-        if (compare(r, &again, " after the last round")) continue;
-        for (int k = 0; k < r->b->cases.n; k++)
-            if (r->b->cases.at[k].impl == i && r->b->cases.at[k].size == r->size)
-                r->b->cases.at[k] = again;
-        return false;
+        BenchCase *c = &r->b->cases.at[r->b->cases.n - r->c->rivals.n + i];
+        if (!who->ops->again(who) || !compare(r, c, " after the last round")) return false;
     }
     return true;
 }
@@ -331,6 +362,7 @@ static bool run_size(Run *r)
 {
     bool ok = open_size(r);
     for (int i = 0; ok && i < r->c->rivals.n; i++) ok = enter_rival(r, i);
+    for (int i = 0; ok && i < r->c->rivals.n; i++) try_both_methods(r, i);
     ok = ok && take_rounds(r) && check_again(r);
     clear_line(r);
     close_size(r);
@@ -344,6 +376,7 @@ int bench_contest(const BenchContest *c, RtDevice *device, Bench *b, Diag *d)
     for (int i = 0; i < c->rivals.n; i++) vec_push(b->arena, &b->impls, c->rivals.at[i]->impl);
     for (int s = 0; s < c->sizes.n; s++)
         vec_push(b->arena, &b->sizes, ((BenchSize){.text = "", .label = c->labels.at[s]}));
+    if (b->cache == BENCH_COLD) b->cold_bytes = 2 * MAX(device->l2_bytes, (i64)0) + (1 << 20);
     bool ok = true;
     for (r.size = 0; ok && r.size < c->sizes.n; r.size++) {
         ok = run_size(&r);

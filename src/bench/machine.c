@@ -87,7 +87,8 @@ bool bench_machine(const BenchContest *c, RtDevice *device, Bench *b, Diag *d)
                         .sms = (int)device->prop[PROP_SM_COUNT], .major = device->major,
                         .minor = device->minor, .l2_bytes = device->l2_bytes,
                         .power_limit = NAN, .max_sm_mhz = NAN, .ceiling_tflops = NAN,
-                        .ceiling_tbs = NAN};
+                        .ceiling_tbs = NAN,
+                        .no_meter = c->meter ? rt_meter_missing(c->meter) : "no GPU"};
     if (device->driver_version)
         m->cuda = arena_printf(a, "%d.%d", device->driver_version / 1000,
                                device->driver_version % 1000 / 10);
