@@ -27,7 +27,7 @@ static const CliOption options[] = {
     {"--schedule", "KIND", "emulator: round-robin (default), random, adversarial"},
     {"--sms", "N", "emulator: multiprocessors of the card; default 132"},
     {"--from", "TIME", "SVG: where the picture begins, in steps or cycles"},
-    {"--to", "TIME", "SVG: where it ends"},
+    {"--to", "TIME", "SVG: where it ends; later than the last event for pictures of one scale"},
     {"--rounds", "N", "SVG: ends after N rounds of the busiest role's loop"},
     {"--emit", "WHAT", "to standard output instead of the summary: records, json or svg"},
 };

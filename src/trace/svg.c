@@ -131,6 +131,7 @@ static const char *fitting(const Page *p, const TraceSpan *s, double wide)
         form[n++] = arena_printf(a, "waits for %s%s", s->name, g);
         form[n++] = arena_printf(a, "%s%s", s->name, g);
         form[n++] = behind(s->name, "+= ");
+        form[n++] = arena_strndup(a, s->name, strcspn(s->name, " ")); // "acc_s"
         break;
     default:
         form[n++] = arena_printf(a, "%s%s", s->name, g);
@@ -439,9 +440,8 @@ TraceWindow trace_window(const Trace *t, i64 from, i64 to, i64 rounds)
 {
     TraceWindow w = {t->begin, t->end};
     if (rounds > 0) w.to = end_of_rounds(t, rounds);
-    if (to >= 0) w.to = MIN(to, t->end);
+    if (to >= 0) w.to = MAX(to, t->begin + 1);
     if (from >= 0) w.from = MAX(from, t->begin);
-    if (w.from >= w.to) w.from = MAX(t->begin, w.to - 1);
     if (w.from >= w.to) w.to = w.from + 1;
     return w;
 }

@@ -22,8 +22,8 @@ void trace_json(const Trace *t, const TraceTitle *title, Buf *out);
 typedef struct {
     i64 from, to;          // from < to
 } TraceWindow;
-// The whole time, or what is given of it (-1: not): `rounds` ends it where the busiest role begins
-// round `rounds` of its loop.
+// The whole time, or what is given of it (-1: not); `to` may lie behind the end, for pictures of one
+// scale. `rounds` ends it where the busiest role begins round `rounds` of its loop.
 TraceWindow trace_window(const Trace *t, i64 from, i64 to, i64 rounds);
 // One page wide.
 void trace_svg(Arena *a, const Trace *t, const TraceTitle *title, TraceWindow w, Buf *out);
