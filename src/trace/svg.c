@@ -217,7 +217,7 @@ static const char *busy_text(const Page *p, const TraceLane *l)
     u32 kinds = l->kind == LANE_ROLE     ? TRACE_BUSY
                 : l->kind == LANE_TENSOR ? 1u << SPAN_PRODUCT
                                          : 1u << SPAN_READING;
-    i64 from = p->window.from, to = p->window.to;
+    i64 from = p->window.from, to = MIN(p->window.to, p->trace->end);
     return arena_printf(p->arena, "%.0f%%", share(trace_lane_time(l, kinds, from, to), from, to));
 }
 
@@ -319,7 +319,7 @@ static void put_axis(const Page *p)
 static void put_headings(const Page *p)
 {
     int last = -1;
-    i64 from = p->window.from, to = p->window.to, time;
+    i64 from = p->window.from, to = MIN(p->window.to, p->trace->end), time;
     for (int i = 0; i < p->rows; i++) {
         int kind = p->trace->lanes.at[i].kind;
         if (kind == last) continue;
