@@ -359,6 +359,13 @@ def test_a_wrong_shape_is_not_written():
         assert not os.path.exists(p.path("out"))
 
 
+def test_a_result_is_not_of_an_earlier_call():
+    with start("fake_triton", triton_writes=1) as p:
+        open_attention(p)
+        p.must("prepare", backend="triton")
+        assert all(math.isnan(x) for x in p.values("triton", "bf16"))
+
+
 def test_wrong_requests():
     with start() as p:
         for line in ("", "nonsense", "[1]", "7"):
