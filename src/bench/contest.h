@@ -85,6 +85,8 @@ typedef struct {
     Buf *log;                 // every line that was said; may be NULL
 } BenchContest;
 
+// "Intel(R) Xeon(R) ..., 16 processors, Linux 6.1.0".
+const char *bench_host(Arena *a);
 // Facts of the machine into b->machine; the ceilings are measured on a GPU, which takes half a second.
 bool bench_machine(const BenchContest *c, RtDevice *device, Bench *b, Diag *d);
 // Runs it. `b` has what the command chose (op, title, warmup .. cache); the rest is filled. Returns the exit

@@ -11,8 +11,7 @@
 
 enum { CEILING_SAMPLES = 8, COPY_BYTES = 1 << 30 };
 
-// "Intel(R) Xeon(R) ..., 16 processors, Linux 6.1.0".
-static const char *describe_host(Arena *a)
+const char *bench_host(Arena *a)
 {
     char line[256], cpu[200] = "unknown processor";
     FILE *f = fopen("/proc/cpuinfo", "r");
@@ -83,7 +82,7 @@ bool bench_machine(const BenchContest *c, RtDevice *device, Bench *b, Diag *d)
     Arena *a = b->arena;
     bool gpu = device->ops->queues;
     *m = (BenchMachine){.name = arena_printf(a, "%s", device->name), .number = gpu ? c->job.gpu : -1,
-                        .uuid = "", .driver = "", .cuda = "", .host = describe_host(a),
+                        .uuid = "", .driver = "", .cuda = "", .host = bench_host(a),
                         .sms = (int)device->prop[PROP_SM_COUNT], .major = device->major,
                         .minor = device->minor, .l2_bytes = device->l2_bytes,
                         .power_limit = NAN, .max_sm_mhz = NAN, .ceiling_tflops = NAN,

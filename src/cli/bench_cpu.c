@@ -157,7 +157,7 @@ static int publish(Command *c, const CpuOrigin *o, const CpuTable *const *t, int
 {
     Buf text = {0}, json = {0}, markdown = {0};
     buf_printf(&text, "baton %s%s%s, %s, %s%s; %s\n", o->baton, *o->commit ? " " : "", o->commit,
-               o->compiler, o->libc, o->sets ? "" : ", without libisl", o->cpu);
+               o->compiler, o->libc, o->sets ? "" : ", without libisl", o->host);
     for (int i = 0; i < n; i++) {
         if (t[i]->hidden) continue;
         buf_putc(&text, '\n');

@@ -41,8 +41,8 @@ typedef struct {
     const char *command;                   // line that made it
     const char *baton, *commit;            // version; commit of the sources, "" unknown
     const char *compiler, *libc, *machine; // "gcc 12.2.0", "glibc 2.36", "x86_64"
-    const char *cpu, *kernel; // "Intel Xeon ..., 2 processors", "Linux 6.1"; "" unknown
-    bool sets;                // libisl is there: more is proved, which takes longer
+    const char *host;                      // "Intel Xeon ..., 2 processors, Linux 6.1"
+    bool sets;                             // libisl is there: more is proved, which takes longer
 } CpuOrigin;
 // `folder`: of the sources, NULL unknown. `sets` is left to the caller.
 void cpu_origin(Arena *a, const char *folder, int argc, char **argv, CpuOrigin *out);

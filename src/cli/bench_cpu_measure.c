@@ -1,6 +1,7 @@
 // bench_cpu_measure.c - times of the compiler, the emulator and the verifier on each kernel, in
 // this process: what a stage does between two looks at the clock, over and over in fresh arenas, so
 // that every sample is the whole job. A process of `baton build` is timed from outside as well.
+#include "../bench/bench.h"
 #include "../verify/verify.h"
 #include "bench_cpu.h"
 #include "program.h"
@@ -9,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -24,20 +24,7 @@ typedef VEC(double) Samples;
 
 // ---- samples ------------------------------------------------------------------------------------
 
-static int by_size(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-static double median(Arena *a, const Samples *s)
-{
-    double *sorted = ARENA_ARRAY(a, double, s->n + 1);
-    if (!s->n) return NAN;
-    memcpy(sorted, s->at, sizeof *sorted * (size_t)s->n);
-    qsort(sorted, (size_t)s->n, sizeof *sorted, by_size);
-    return (sorted[(s->n - 1) / 2] + sorted[s->n / 2]) / 2;
-}
+static double median(Arena *a, const Samples *s) { return bench_median(a, s->at, s->n); }
 
 static double least(const Samples *s)
 {
@@ -399,8 +386,8 @@ static void compile_tables(CpuJob *j, CpuTimes *out)
     Arena *a = j->arena;
     CpuTable *t = &out->compile;
     *t = (CpuTable){.name = "compile"};
-    t->title = arena_printf(a, "Compiling to PTX as `baton build` does, %d times in one process",
-                            j->repeat);
+    t->title = arena_printf(
+        a, "Compiling to PTX as `baton build` does, %d times in one process, ms", j->repeat);
     cpu_column(a, t, "kernel", "");
     cpu_column(a, t, "lines", "");
     cpu_column(a, t, "ptx", "KB");
@@ -414,7 +401,7 @@ static void compile_tables(CpuJob *j, CpuTimes *out)
              "most: a whole `baton build`, from start to end");
 
     t = &out->passes;
-    *t = (CpuTable){.name = "passes", .title = "Compiling by pass, medians", .least = 0.02};
+    *t = (CpuTable){.name = "passes", .title = "Compiling by pass, medians, ms", .least = 0.02};
     cpu_column(a, t, "kernel", "");
     for (int i = 0; i < pass_count; i++)
         if (pass_table[i].form != FORM_CUDA) cpu_column(a, t, pass_table[i].name, "ms");
@@ -428,7 +415,7 @@ static void emulator_table(CpuJob *j, CpuTimes *out)
     Arena *a = j->arena;
     CpuTable *t = &out->emulator;
     *t = (CpuTable){.name = "emulator",
-                    .title = "The emulator at the contract's sizes, round-robin schedule"};
+                    .title = "The emulator at the contract's sizes, round-robin schedule, ms"};
     cpu_column(a, t, "kernel", "");
     cpu_column(a, t, "sizes", "");
     cpu_column(a, t, "CTAs", "");
@@ -445,7 +432,8 @@ static void verifier_tables(CpuJob *j, CpuTimes *out)
 {
     Arena *a = j->arena;
     CpuTable *t = &out->verifier;
-    *t = (CpuTable){.name = "verifier", .title = "The proof of `baton check`, without its cache"};
+    *t = (CpuTable){.name = "verifier",
+                    .title = "The proof of `baton check`, without its cache, ms"};
     cpu_column(a, t, "kernel", "");
     cpu_column(a, t, "open", "");
     cpu_column(a, t, "cases", "");
@@ -461,7 +449,8 @@ static void verifier_tables(CpuJob *j, CpuTimes *out)
 
     t = &out->explorer;
     *t = (CpuTable){.name = "explorer"};
-    t->title = arena_printf(a, "`baton explore`, the first %d cases of each kernel, once", CASES);
+    t->title =
+        arena_printf(a, "`baton explore`, the first %d cases of each kernel, once, ms", CASES);
     cpu_column(a, t, "kernel", "");
     cpu_column(a, t, "cases", "");
     cpu_column(a, t, "states", "");

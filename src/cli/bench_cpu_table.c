@@ -1,6 +1,8 @@
 // bench_cpu_table.c - tables of measurements as text for a terminal, as Markdown, and as the
 // results file that the documentation is made from.
 #include "bench_cpu.h"
+#include "../bench/contest.h"
+#include "../bench/table.h"
 #include "../json/json.h"
 #include "../../include/baton.h"
 #include "program.h"
@@ -11,7 +13,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 void cpu_column(Arena *a, CpuTable *t, const char *name, const char *unit)
 {
@@ -50,21 +51,6 @@ static const CpuCell *cell_of(const CpuTable *t, int row, int column)
 #else
 #define OPTIMISED " without optimisation"
 #endif
-
-static const char *cpu_model(Arena *a)
-{
-    Buf file = {0};
-    const char *model = NULL;
-    if (!file_read("/proc/cpuinfo", &file, (size_t)16 << 20) && file.n) {
-        const char *line = strstr(file.s, "model name"), *name = line ? strchr(line, ':') : NULL;
-        if (name) name += 1 + strspn(name + 1, " \t");
-        if (name) model = arena_strndup(a, name, strcspn(name, "\n"));
-    }
-    buf_free(&file);
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return arena_printf(a, "%s%s%ld processor%s", model ? model : "", model ? ", " : "", n,
-                        n == 1 ? "" : "s");
-}
 
 // "" outside of a checkout, or without git. Changes that were not committed are marked.
 static const char *commit_of_sources(Arena *a, const char *folder)
@@ -107,29 +93,21 @@ void cpu_origin(Arena *a, const char *folder, int argc, char **argv, CpuOrigin *
         .compiler = COMPILER OPTIMISED,
         .libc = arena_printf(a, "glibc %s", gnu_get_libc_version()),
         .machine = known ? arena_strndup(a, u.machine, strlen(u.machine)) : "",
-        .cpu = cpu_model(a),
-        .kernel = known ? arena_printf(a, "%s %s", u.sysname, u.release) : "",
+        .host = bench_host(a),
     };
 }
 
 // ---- text ---------------------------------------------------------------------------------------
 
-static void put_cell(const CpuCell *c, Buf *out)
+static const char *cell_text(const CpuCell *c, Arena *a)
 {
-    if (c->text) {
-        buf_puts(out, c->text);
-    } else if (isnan(c->number)) {
-        buf_putc(out, '-');
-    } else if (fabs(c->number) >= 1e4 && !c->digits) {
-        Arena *a = arena_new(0);
-        buf_puts(out, cli_count(a, llround(c->number)));
-        arena_free(a);
-    } else {
-        buf_printf(out, "%.*f", c->digits, c->number);
-    }
+    if (c->text) return c->text;
+    if (isnan(c->number)) return "-";
+    if (!c->digits) return cli_count(a, llround(c->number));
+    return arena_printf(a, "%.*f", c->digits, c->number);
 }
 
-// Columns of numbers that say nothing at this scale.
+// A column of numbers that say nothing at this scale.
 static bool is_small(const CpuTable *t, int column)
 {
     for (int r = 0; r < rows_of(t); r++) {
@@ -139,103 +117,61 @@ static bool is_small(const CpuTable *t, int column)
     return t->least > 0;
 }
 
-static int width_of(const CpuTable *t, int column)
+// Texts stand left. Times are milliseconds, which titles of tables say; other units stand in the
+// titles of their columns.
+static const char *column_title(const CpuTable *t, int c, Arena *a)
 {
-    int width = (int)MAX(strlen(t->columns.at[column].name), strlen(t->columns.at[column].unit));
-    for (int r = 0; r < rows_of(t); r++) {
-        Buf b = {0};
-        put_cell(cell_of(t, r, column), &b);
-        width = MAX(width, (int)b.n);
-        buf_free(&b);
-    }
-    return width;
+    const CpuColumn *col = &t->columns.at[c];
+    bool unit = *col->unit && strcmp(col->unit, "ms") != 0;
+    const char *left = rows_of(t) && cell_of(t, 0, c)->text ? "<" : "";
+    return arena_printf(a, "%s%s%s%s", left, col->name, unit ? " " : "", unit ? col->unit : "");
 }
 
-// Numbers stand right, texts left; two blanks between columns.
-static void put_padded(const char *s, int width, bool right, bool last, Buf *out)
+// With `brief`, columns that are small everywhere have no cells, which leaves them out.
+static BenchTable *laid_out(const CpuTable *t, bool brief, Arena *a)
 {
-    int room = width - (int)strlen(s);
-    if (right) buf_printf(out, "%*s", room, "");
-    buf_puts(out, s);
-    if (!right && !last) buf_printf(out, "%*s", room, "");
-    buf_puts(out, last ? "\n" : "  ");
-}
-
-enum { NAMES = -2, UNITS = -1 }; // in place of a row's number
-
-static void put_row(const CpuTable *t, int row, const int *width, Buf *out)
-{
-    int last = t->columns.n - 1;
-    while (last > 0 && !width[last]) last--;
-    for (int c = 0; c <= last; c++) {
-        const CpuCell *first = rows_of(t) ? cell_of(t, 0, c) : NULL;
-        bool right = first && !first->text;
-        Buf b = {0};
-        if (!width[c]) continue;
-        if (row == NAMES)
-            buf_puts(&b, t->columns.at[c].name);
-        else if (row == UNITS)
-            buf_puts(&b, t->columns.at[c].unit);
-        else
-            put_cell(cell_of(t, row, c), &b);
-        put_padded(b.s ? b.s : "", width[c], right, c == last, out);
-        buf_free(&b);
-    }
+    const char **title = ARENA_ARRAY(a, const char *, t->columns.n);
+    for (int c = 0; c < t->columns.n; c++) title[c] = column_title(t, c, a);
+    BenchTable *out = bench_table(a, title, t->columns.n);
+    for (int r = 0; r < rows_of(t); r++)
+        for (int c = 0; c < t->columns.n; c++)
+            bench_table_add(out, brief && is_small(t, c) ? "" : cell_text(cell_of(t, r, c), a));
+    return out;
 }
 
 void cpu_print_text(const CpuTable *t, Buf *out)
 {
-    enum { COLUMNS = 64 };
-    int width[COLUMNS] = {0}, dropped = 0;
-    bool units = false;
-    ASSERT(t->columns.n <= COLUMNS);
-    for (int c = 0; c < t->columns.n; c++) {
-        if (is_small(t, c))
-            dropped++;
-        else
-            width[c] = width_of(t, c);
-        units |= *t->columns.at[c].unit != 0;
-    }
+    Arena *a = arena_new(0);
     buf_printf(out, "%s\n", t->title);
-    put_row(t, NAMES, width, out);
-    if (units) put_row(t, UNITS, width, out);
-    for (int r = 0; r < rows_of(t); r++) put_row(t, r, width, out);
-    for (int i = 0; i < t->notes.n; i++) buf_printf(out, "(%s)\n", t->notes.at[i]);
-    if (!dropped) return;
-    buf_printf(out, "(below %g everywhere:", t->least);
-    for (int c = 0; c < t->columns.n; c++)
-        if (!width[c]) buf_printf(out, " %s", t->columns.at[c].name);
-    buf_puts(out, ")\n");
+    bench_table_text(laid_out(t, true, a), out);
+    for (int i = 0; i < t->notes.n; i++) buf_printf(out, "  (%s)\n", t->notes.at[i]);
+    bool first = true;
+    for (int c = 0; c < t->columns.n; c++) {
+        if (!is_small(t, c)) continue;
+        if (first) buf_printf(out, "  (below %g everywhere:", t->least);
+        buf_printf(out, "%s %s", first ? "" : ",", t->columns.at[c].name);
+        first = false;
+    }
+    if (!first) buf_puts(out, ")\n");
+    arena_free(a);
 }
 
 // ---- files --------------------------------------------------------------------------------------
 
 void cpu_print_markdown(const CpuOrigin *o, const CpuTable *const *t, int n, Buf *out)
 {
+    Arena *a = arena_new(0);
     buf_puts(out, "# The compiler itself\n\n");
-    buf_printf(out, "`%s`, %s. baton %s%s%s%s, %s, %s%s; %s; %s.\n", o->command, o->date, o->baton,
+    buf_printf(out, "`%s`, %s. baton %s%s%s%s, %s, %s%s; %s.\n", o->command, o->date, o->baton,
                *o->commit ? " (" : "", o->commit, *o->commit ? ")" : "", o->compiler, o->libc,
-               o->sets ? "" : ", without libisl", o->cpu, o->kernel);
+               o->sets ? "" : ", without libisl", o->host);
     for (int i = 0; i < n; i++) {
         if (t[i]->hidden) continue;
-        buf_printf(out, "\n%s\n\n|", t[i]->title);
-        for (int c = 0; c < t[i]->columns.n; c++) {
-            const CpuColumn *col = &t[i]->columns.at[c];
-            buf_printf(out, " %s%s%s |", col->name, *col->unit ? ", " : "", col->unit);
-        }
-        buf_puts(out, "\n|");
-        for (int c = 0; c < t[i]->columns.n; c++) buf_puts(out, "---|");
-        for (int r = 0; r < rows_of(t[i]); r++) {
-            buf_puts(out, "\n|");
-            for (int c = 0; c < t[i]->columns.n; c++) {
-                buf_putc(out, ' ');
-                put_cell(cell_of(t[i], r, c), out);
-                buf_puts(out, " |");
-            }
-        }
-        buf_puts(out, "\n");
+        buf_printf(out, "\n%s.\n\n", t[i]->title);
+        bench_table_markdown(laid_out(t[i], false, a), out);
         for (int k = 0; k < t[i]->notes.n; k++) buf_printf(out, "\n%s.\n", t[i]->notes.at[k]);
     }
+    arena_free(a);
 }
 
 static void put_table(JsonWriter *w, const CpuTable *t)
@@ -285,8 +221,7 @@ void cpu_print_json(const CpuOrigin *o, const CpuTable *const *t, int n, Buf *ou
     json_put_text(&w, "compiler", o->compiler);
     json_put_text(&w, "C library", o->libc);
     json_put_text(&w, "libisl", o->sets ? "yes" : "no");
-    json_put_text(&w, "CPU", o->cpu);
-    json_put_text(&w, "kernel", o->kernel);
+    json_put_text(&w, "host", o->host);
     json_end(&w);
     json_begin(&w, "tables", '[', false);
     for (int i = 0; i < n; i++) put_table(&w, t[i]);
