@@ -396,9 +396,8 @@ static void compile_tables(CpuJob *j, CpuTimes *out)
     cpu_column(a, t, "process", "ms");
     cpu_column(a, t, "least", "ms");
     cpu_column(a, t, "most", "ms");
-    vec_push(a, &t->notes,
-             "first: the first compilation of the kernel in this process; process, least, "
-             "most: a whole `baton build`, from start to end");
+    vec_push(a, &t->notes, "first: the first compilation of the kernel in this process");
+    vec_push(a, &t->notes, "process, least, most: a whole `baton build`, from start to end");
 
     t = &out->passes;
     *t = (CpuTable){.name = "passes", .title = "Compiling by pass, medians, ms", .least = 0.02};
@@ -444,8 +443,8 @@ static void verifier_tables(CpuJob *j, CpuTimes *out)
     cpu_column(a, t, "output", "ms");
     cpu_column(a, t, "quick rules", "ms");
     vec_push(a, &t->notes,
-             "open: questions that it leaves; cases and states of the proof of the handoffs, "
-             "states at the beginnings of loops");
+             "open: questions that it leaves; states: of the block, at the beginnings of loops, in "
+             "the proof of the handoffs");
 
     t = &out->explorer;
     *t = (CpuTable){.name = "explorer"};
