@@ -60,7 +60,7 @@ class Prepared:
         self.source, self.code = source, code
         self.kernel = kernel    # part of the name of a kernel that the call must launch; "": any
         self.threads = threads  # of a block of it; 0: any
-        self.graphs = {}        # group -> captured graph
+        self.graphs = {}        # group -> turns of a captured graph
 
 
 def first_line(error):

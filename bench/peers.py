@@ -213,17 +213,13 @@ class Peers:
         if cold and method == "graph":
             raise Refused("wrong_use", "cold_bytes and graph: nothing can be overwritten between "
                                        "the launches of a graph outside their time")
-        p, torch = self.ready(request), self.torch
-        group = 1 if cold else group or timing.smallest_group(p.launch_ms)
+        p = self.ready(request)
         if method == "graph":
-            if group not in p.graphs:
-                graph = timing.capture(torch, p.call, group)
-                p.graphs[group] = graph, timing.host_cost(torch, graph.replay)
-            graph, host_ms = p.graphs[group]
-            unit = graph.replay
+            turn = self.graph(p, group or timing.smallest_group(self.graph_ms(p)))
         else:
-            unit, host_ms = repeated(p.call, group), p.host_ms * group
-        turn = timing.Turn(torch, unit, group, host_ms, p.launch_ms * group)
+            group = 1 if cold else group or timing.smallest_group(p.launch_ms)
+            turn = timing.Turn(self.torch, repeated(p.call, group), group, p.host_ms * group,
+                               p.launch_ms * group)
         return turn.run(repeat, warmup, flush=self.flusher(cold), **waits)
 
     # ---- helpers ----
@@ -303,6 +299,20 @@ class Peers:
                           f"no kernel with {p.kernel} in its name was launched: {p.proof}")
         if p.threads and all(k.threads != p.threads for k in mine):
             raise Refused("degraded", f"blocks of {p.threads} threads were compiled: {p.proof}")
+
+    def graph(self, p, group):
+        """Turns of replays of a graph of `group` launches, which is captured once."""
+        if group not in p.graphs:
+            replay = timing.capture(self.torch, p.call, group).replay
+            host_ms = timing.host_cost(self.torch, replay)
+            p.graphs[group] = timing.Turn(self.torch, replay, group, host_ms,
+                                          timing.device_cost(self.torch, replay, host_ms))
+        return p.graphs[group]
+
+    def graph_ms(self, p):
+        """One launch in a graph, about: there are smaller gaps between them than in a stream."""
+        turn = self.graph(p, timing.smallest_group(p.launch_ms))
+        return turn.device_ms / turn.group
 
     def flusher(self, size):
         """A function that overwrites `size` bytes; None for 0."""

@@ -199,6 +199,16 @@ def test_every_sample_is_one_launch():
             near(a["t1"] - a["t0"], 7 * group * 0.05 + between, 0.01)
 
 
+def test_groups_are_of_what_a_sample_takes():
+    with start(device_ms=0.05, gap_ms=0.05) as p:
+        open_attention(p, **TINY)
+        p.must("prepare", backend="cudnn")
+        for method, group, ms in (("event", 2, 0.1), ("graph", 4, 0.05)):
+            a = p.must("turn", backend="cudnn", repeat=3, group=0, method=method)
+            assert a["group"] == group, a
+            near(a["ms"][1], ms)
+
+
 def test_cold_overwrites_before_each_launch():
     with start(device_ms=0.05) as p:
         open_attention(p, **TINY)

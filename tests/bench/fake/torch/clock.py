@@ -1,11 +1,12 @@
 """Time, made up: the host's clock moves by what it does, the device's by what was queued.
-FAKE_TORCH in the environment is JSON: device_ms and host_ms of one launch, `refuse` (back ends of
-SDPA that raise), and more for the other fakes. Replaces the clocks of `time` in this process."""
+FAKE_TORCH in the environment is JSON: device_ms and host_ms of one launch, gap_ms behind it in a
+stream, `refuse` (back ends of SDPA that raise), and more for the other fakes. Replaces the clocks of
+`time` in this process."""
 import json
 import os
 import time
 
-OPTIONS = {"device_ms": 0.05, "host_ms": 0.005, "refuse": []}
+OPTIONS = {"device_ms": 0.05, "host_ms": 0.005, "gap_ms": 0, "refuse": []}
 OPTIONS |= json.loads(os.environ.get("FAKE_TORCH", "{}"))
 
 
@@ -29,7 +30,7 @@ def launch(ms, run):
     if State.capturing is not None:
         State.capturing.append((ms, run))
     else:
-        execute(ms, run)
+        execute(ms + OPTIONS["gap_ms"], run)
 
 
 def execute(ms, run):
