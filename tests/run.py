@@ -17,11 +17,14 @@ A test is one file with its expectation inside:
   kernels/*/*.co           on the emulator with the sizes of tests/kernels.list, and the PTX of each
                            through the assembler
   kernels/*/*.co, tests/cuda/*.co, tests/thread/*.thr   also as CUDA C++ through nvcc
+  tests/bench/*.json       recorded measurements and what must be said of them: tests/bench_suite.py
 
 UPDATE=1 rewrites golden files, JOBS=N sets the number of tests at a time. The last line is
 "N passed, N failed", with ", N skipped" when an assembler or nvcc is missing."""
 import argparse, concurrent.futures, os, re, shutil, subprocess, sys, tempfile, time
 from pathlib import Path
+
+import bench_suite
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -172,6 +175,9 @@ def collect(build, sanitized):
         yield "instructions against the history", lambda s: count_test(build), valgrind
     for p in sorted((build / "tests").glob("*_test")):
         yield f"{tag}unit {p.name}", lambda s, p=p: unit_test(p), None
+    missing = None if bench_suite.can_read(build / "tests" / "bench_tool") else "no libjansson"
+    for name, test in bench_suite.tests(build):
+        yield tag + name, lambda s, test=test: test(), missing
     for p in [] if sanitized else sorted((ROOT / "tests").glob("*/*_test.py")):
         yield f"python {p.relative_to(ROOT)}", lambda s, p=p: unit_test(p), None
     for suffix in ("co", "thr", "tile", "plan", "ptx"):
@@ -255,7 +261,7 @@ def main():
             try:
                 function(Path(folder) / f"t{number}")
             except Exception as e:  # a broken test file must not hide the others
-                return name, "failed", str(e) if isinstance(e, Failure) else repr(e)
+                return name, "failed", str(e) if isinstance(e, (Failure, AssertionError)) else repr(e)
             return name, "passed", f"{time.time() - started:.1f}"
         jobs = int(os.environ.get("JOBS", 0)) or os.cpu_count()
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -75,10 +75,15 @@ enum { TERMINAL = 1, MARKDOWN = 2, BOTH = 3, BYTES = 4 }; // BYTES: on a termina
     X("C",               BOTH,     rated(c, c->s.celsius, 2))                                  \
     X("<limit",          BOTH,     limits(c))
 
+// In the first cell of a refused figure stands that it is; the reason is among the warnings.
 static void add_figures(BenchTable *t, const Cell *c, int place)
 {
-#define X(title, where, cell) \
-    if ((where) & place) bench_table_add(t, c->refused ? "" : (cell));
+    const char *refused = "refused";
+#define X(title, where, cell)                                    \
+    if ((where) & place) {                                       \
+        bench_table_add(t, c->refused ? refused : (cell));       \
+        refused = "";                                            \
+    }
     FIGURES(X)
 #undef X
 }
@@ -104,8 +109,7 @@ BenchTable *bench_figures(const Bench *b, BenchRegime regime, bool terminal)
             if (!c.s.samples) continue;
             const char *name = terminal ? b->impls.at[impl].name : b->impls.at[impl].label;
             bench_table_add(t, b->sizes.at[size].label);
-            bench_table_add(t, c.refused ? arena_printf(b->arena, "%s: refused, see the warnings", name)
-                                         : name);
+            bench_table_add(t, name);
             add_figures(t, &c, place);
         }
     }

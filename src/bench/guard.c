@@ -94,7 +94,7 @@ static void throttled(Look *l)
     i64 tenth = worst->ms.n / 10;
     double signed_change = bench_decile_change(worst->ms.at, worst->ms.n), first = 0;
     for (i64 i = 0; i < tenth; i++) first += worst->ms.at[i] / (double)tenth;
-    warn(l, false, "the last tenth of the samples took %s against the first (%s, then %s) in round %d,"
+    warn(l, false, "the last tenth of the samples differs by %s from the first (%s, then %s) in round %d,"
                    " the worst of %d such turn%s; %s",
          bench_signed_percent(l->b->arena, signed_change), bench_time_unit(l->b, first),
          bench_time_unit(l->b, first * (1 + signed_change)), worst->round + 1, turns,
@@ -217,9 +217,10 @@ static void far_off(Look *row, int n)
             off = is_far_off(x, p, q) && (i || x > p);
         }
         if (off)
-            warn(&row[i], true, "%s is out of line: %.1f times the speed of the one neighbour, %.1f"
-                                " times that of the other, for work in proportion",
-                 bench_time_unit(row->b, row[i].s.median), x / p, x / q);
+            warn(&row[i], true, "%s is out of line: %s times the speed of the one neighbour, %s"
+                                " times that of the other",
+                 bench_time_unit(row->b, row[i].s.median), bench_figure(row->b->arena, x / p, 2),
+                 bench_figure(row->b->arena, x / q, 2));
     }
 }
 

@@ -34,7 +34,7 @@ static const char *const saying[][SAYINGS] = {
 
 // Pixels.
 enum {
-    MARGIN = 24, HEAD = 92, ROW = 30, BAR = 18, PANEL = 250, GAP = 26, NAMES = 96, AXIS = 46,
+    MARGIN = 24, HEAD = 92, ROW = 30, BAR = 18, PANEL = 225, GAP = 86, NAMES = 96, AXIS = 46,
     FOOT = 66, IN_A_ROW = 3
 };
 
@@ -118,7 +118,7 @@ static void find_bars(Plot *p)
         }
         if (!any) continue;
         vec_push(b->arena, &p->impls, impl);
-        p->names = MAX(p->names, text_width(b->impls.at[impl].label, 14) + 14);
+        p->names = MAX(p->names, 1.06 * text_width(b->impls.at[impl].label, 14) + 14);
     }
     for (int size = 0; size < b->sizes.n; size++)
         for (int i = 0; i < p->impls.n; i++)
@@ -144,7 +144,7 @@ static void put_axis(Plot *p, double left, double top, double bottom)
     }
 }
 
-// The number stands behind the whisker, or inside of the bar's end where the panel has no more room.
+// The number stands behind the whisker; the gap between panels has room for it.
 static void put_bar(Plot *p, int impl, int size, double left, double middle)
 {
     const Bench *b = p->b;
@@ -165,11 +165,8 @@ static void put_bar(Plot *p, int impl, int size, double left, double middle)
     const char *text = arena_printf(b->arena, "%s", bench_figure(b->arena, speed(p, size, s.median), 3));
     if (!isnan(s.ratio) && impl != b->yardstick)
         text = arena_printf(b->arena, "%s (%.2f)", text, s.ratio);
-    bool fits = fast + 8 + text_width(text, 13) < left + PANEL + GAP - 4;
-    if (fits)
-        put_text(p, fast + 7, middle + 5, 13, "fill=\"" INK "\"", text);
-    else
-        put_text(p, slow - 7, middle + 5, 13, "text-anchor=\"end\" fill=\"#fff\"", text);
+    put_text(p, fast + 7, middle + 5, 13,
+             "fill=\"" INK "\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\"", text);
 }
 
 static void put_panel(Plot *p, int size, double left, double top)
@@ -241,7 +238,7 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
     find_bars(&p);
     int across = MIN(MAX(p.sizes.n, 1), (int)IN_A_ROW), down = (p.sizes.n + IN_A_ROW - 1) / IN_A_ROW;
     double panel_height = p.impls.n * ROW + 8 + AXIS + 34;
-    double width = 2 * MARGIN + p.names + across * (PANEL + GAP);
+    double width = MARGIN + p.names + across * (PANEL + GAP) + 8;
     double height = HEAD + down * panel_height + FOOT;
     buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\""
                     " viewBox=\"0 0 %.0f %.0f\" font-family=\"%s\">\n", width, height, width, height, FONT);
