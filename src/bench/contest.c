@@ -4,6 +4,7 @@
 // In: rivals behind one record of functions, the sizes, what one turn is. Out: the Bench with every
 // sample and reading. Nothing is replaced or left out silently: the first rival that cannot take part, or
 // computes something wrong, ends the contest, and the record says so.
+#include "../job/parallel.h"
 #include "contest.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@
 
 enum {
     WATCH_MS = 25,         // between readings during a turn; the energy counter steps every 100
+    BURST_WATCH_MS = 2,    // a burst is over in less
     COOL_LIMIT_S = 900,    // a card that does not cool down in that time will not
     TRY_SAMPLES = 20,
 };
@@ -155,7 +157,7 @@ static bool take_turn(Run *r, int rival, BenchRegime regime, int round)
     cool_down(r, &t);
     progress(r, "measuring", &t);
     t.before = read_meter(r);
-    bool watched = r->c->meter && rt_meter_watch(r->c->meter, WATCH_MS);
+    bool watched = r->c->meter && rt_meter_watch(r->c->meter, burst ? BURST_WATCH_MS : WATCH_MS);
     BenchSpan span = {0};
     const char *why = NULL;
     bool ok = who->ops->turn(who, &order, b->arena, &t, &span, &why);
@@ -227,7 +229,7 @@ static bool open_size(Run *r)
     const BenchContest *c = r->c;
     r->arena = arena_new(0);
     r->options = c->job;
-    r->options.check_work = CHECK_WORK;
+    r->options.check_work = CHECK_WORK * parallel_workers();
     r->options.sizes.n = 0;
     const BenchSizeWords *words = &c->sizes.at[r->size];
     for (int i = 0; i < words->n; i++) vec_push(r->arena, &r->options.sizes, words->at[i]);

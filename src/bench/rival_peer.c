@@ -85,9 +85,13 @@ static bool enter(BenchRival *r, const Job *model, BenchCase *c, BenchImpl *impl
     }
     c->state = BENCH_FAILED;
     const char *file = arena_printf(model->arena, "%s/result.raw", p->folder);
-    if (!why && peers_prepare(p->peers, self->backend, c, impl, &why) == PEER_OK &&
-        peers_result(p->peers, self->backend, file, &why) == PEER_OK)
+    PeerStatus status = PEER_OK;
+    if (!why) status = peers_prepare(p->peers, self->backend, c, impl, &why);
+    if (!why) status = peers_result(p->peers, self->backend, file, &why);
+    if (!why)
         why = read_raw(model->arena, file, model->checked->result + JOB_GUARD, model->checked->bytes);
+    else if (status == PEER_DEGRADED)
+        why = arena_printf(model->arena, "degraded: %s", why);
     unlink(file);
     if (!why) {
         c->state = BENCH_NOT_TRIED; // the contest compares
