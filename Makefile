@@ -207,6 +207,9 @@ install: all
 	install -m 755 $(B)/libbaton.so $(DESTDIR)$(PREFIX)/lib/libbaton.so
 	sed 's/@VERSION@/$(VERSION)/' docs/baton.1 > $(DESTDIR)$(PREFIX)/share/man/man1/baton.1
 	cp -r kernels/. $(DESTDIR)$(PREFIX)/share/baton/kernels
+	install -d $(DESTDIR)$(PREFIX)/share/baton/bench/workloads
+	install -m 644 bench/*.py bench/*.co $(DESTDIR)$(PREFIX)/share/baton/bench
+	install -m 644 bench/workloads/* $(DESTDIR)$(PREFIX)/share/baton/bench/workloads
 
 clean:
 	rm -rf $(B)

@@ -16,6 +16,7 @@ static const char usage[] =
     "  baton audit FILE.co | CUBIN          look for slot races in the machine code\n"
     "  baton stress FILE.co [NAME=VALUE]    random delays on a GPU, results compared bit for bit\n"
     "  baton diagnose FILE.co --wrong ..    which generation of a slot wrong values come from\n"
+    "  baton bench attention|gemm|correct   kernels and others, checked and measured in turns\n"
     "  baton bench --cpu                    how fast compiler, emulator and verifier are\n"
     "  baton trace FILE.co [NAME=VALUE ..]  a timeline of one block: roles, slots, who waits for what\n"
     "  baton run --help, build --help       the options of each\n"
