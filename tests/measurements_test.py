@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Tests of tools/measurements.py and tools/record.py on small results files. Argument: a scratch folder."""
-import json, subprocess, sys, types
+"""Tests of tools/measurements.py, bench_stats.py and record.py on small results files. Arguments: folder of baton's
+build, a scratch folder."""
+import copy, csv, json, subprocess, sys, types
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
+import bench_stats
 import measurements as m
 import record
 
-scratch = Path(sys.argv[1])
+build, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 passed = failed = 0
 
 
@@ -85,19 +87,19 @@ expect("a part of another page", made("{{part x}}\n{{count s}}\n{{end part}}", p
 
 # ---- what is wrong ------------------------------------------------------------------------------
 
-AT = "docs/measurements.in.md:2: "
+AT, NAMES = "docs/measurements.in.md:2: ", "impl, size, median, low, high, ratio, launches"
 for what, text, wanted in (
         ("a marker", "{{valve s}}", "unknown marker valve; there are value, range, count, sum, meta, warnings, notes, "
                                     "rows, table, part"),
         ("a file", "{{count t}}", "there is no t in docs/results; there are s"),
         ("no file", "{{count}}", "count needs the name of a results file"),
-        ("a column", "{{count s color=red}}", "s has no column color; it has impl, size, median, low, high, ratio, launches"),
+        ("a column", "{{count s color=red}}", f"s has no column color; it has {NAMES}"),
         ("a row", "{{count s impl=fast,quick}}", "s has no impl=quick there; it has slow, fast"),
         ("two conditions", "{{count s impl=fast size=S=3}}", "s has no size=S=3 there; it has S=1, S=2"),
-        ("a field", "{{value s impl=fast field=mean}}", "s has no column mean; it has impl, size, median, low, high, ratio, "
-                                                        "launches"),
+        ("a field", "{{value s impl=fast field=mean}}", f"s has no column mean; it has {NAMES}"),
         ("no field", "{{value s}}", "field=COLUMN is missing"),
-        ("several values", "{{value s impl=fast field=median}}", "median of s is not one value but 1.0, 2.125: say which row"),
+        ("several values", "{{value s impl=fast field=median}}",
+         "median of s is not one value but 1.0, 2.125: say which row"),
         ("no number", "{{range s field=low}}", "low of s has other things than numbers there: 1.5, 4.0, None, 2.0"),
         ("a word", "{{count s fast}}", "`fast` is no COLUMN=VALUE"),
         ("no end", "{{rows s}}", "{{rows}} without {{end}}"),
@@ -106,7 +108,7 @@ for what, text, wanted in (
         ("a quotation mark", "{{count s 'impl=fast}}", "No closing quotation")):
     expect(f"wrong: {what}", made("# x\n" + text), AT + wanted)
 expect("wrong: in the lines of rows", made("{{rows s}}\n| {mean} |\n{{end}}"),
-       AT + "s has no column mean; it has impl, size, median, low, high, ratio, launches")
+       AT + f"s has no column mean; it has {NAMES}")
 expect("a file that nothing uses", made("text"), "docs/measurements.in.md: no marker uses s of docs/results")
 expect("a part that no page has", made("{{part x}}\n{{count s}}\n{{end part}}"),
        "docs/measurements.in.md: no page has <!-- measured x: begin -->")
@@ -146,6 +148,136 @@ expect("its line is named", text.split("\n")[:3],
         "  is:     1.9 ms", "  should: 2.0 ms"])
 (root / "docs/results/s.json").write_text('{"kind": "table",\n oops')
 expect("no JSON", command(), (1, "docs/results/s.json:2: Expecting property name enclosed in double quotes\n"))
+
+# ---- results of `baton bench`, against the statistics of src/bench ----------------------------------
+
+CLEAN = json.loads((ROOT / "tests/bench/clean.json").read_text())
+COLUMNS = {"implementation": "impl", "label": "label", "size": "sizes", "regime": "regime", "result": "result",
+           "samples": "samples", "rounds": "rounds", "median_ms": "median", "min_ms": "min", "max_ms": "max",
+           "least_round_median_ms": "low", "largest_round_median_ms": "high", "tflops": "tflops",
+           "of_measured_peak": "of_ceiling", "gb_per_s": "gbs", "ratio": "ratio", "least_round_ratio": "ratio_low",
+           "largest_round_ratio": "ratio_high", "joules_per_launch": "joules", "watts": "watts",
+           "tflops_per_watt": "tflops_per_watt", "sm_mhz": "sm_mhz", "celsius": "celsius", "limits": "limits",
+           "compile_ms": "compile_ms", "convert_ms": "convert_ms", "first_call_ms": "first_ms",
+           "elements": "elements", "elements_compared": "checked", "elements_wrong": "wrong", "worst_error": "worst"}
+
+
+def table_of(program, data):
+    """The lines of summary.csv, or None where `program` cannot read JSON."""
+    file = scratch / "bench.json"
+    file.write_text(json.dumps(data))
+    p = subprocess.run([program, "csv", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if "without libjansson" in p.stderr:
+        return None
+    expect("bench_tool reads the record", (p.returncode, p.stderr), (0, ""))
+    return list(csv.DictReader(p.stdout.splitlines()))
+
+
+def same(text, value):
+    if value is None or text == "":
+        return value in (None, "") and text in ("", "0")  # no samples: 0 there
+    return text == value if isinstance(value, str) else abs(float(text) - value) <= 1e-7 * abs(value)
+
+
+def compare(what, data):
+    """Every figure of summary.csv is the script's."""
+    lines = table_of(build / "tests/bench_tool", data)
+    if lines is None:
+        return
+    rows = {(r["impl"], r["sizes"], r["regime"]): r for r in bench_stats.rows(data)}
+    timed = 0
+    for line in lines:
+        row = rows.get((line["implementation"], line["size"], line["regime"]))
+        if line["samples"] == "0":
+            expect(f"{what}: not timed", row is None or row["samples"] is None, True)
+            continue
+        timed += 1
+        for theirs, ours in COLUMNS.items():
+            if not same(line[theirs], row[ours]) and not line["refused"]:
+                expect(f"{what}: {ours} of {row['impl']} {row['size']} {row['regime']}", row[ours], line[theirs])
+    expect(f"{what}: as many rows", timed, sum(r["samples"] is not None for r in rows.values()))
+
+
+def changed(change):
+    data = copy.deepcopy(CLEAN)
+    for t in data["turns"]:
+        change(data, t)
+    return data
+
+
+def uneven(data, t):  # an even number of samples, rounds of different lengths, several reasons
+    t["ms"] = t["ms"][:4 + 2 * t["round"]]
+    for i, r in enumerate(t["during"]):
+        r["reasons"], r["has_reasons"] = (0x24, 0x4, 0x1000, 0x20, 0x4)[i % 5], i % 4 > 0
+
+
+def reset(data, t):  # a counter that goes back in one turn
+    if t["round"] == 1 and len(t["during"]) > 2:
+        t["during"][-1]["joules"] = 1
+
+
+def unknown(data, t):  # no counter, and a clock that is known now and then
+    for i, r in enumerate(t["during"]):
+        r["joules"], r["sm_mhz"], r["has_reasons"] = None, r["sm_mhz"] if i % 2 else None, False
+
+
+compare("as it is", CLEAN)
+compare("uneven", changed(uneven))
+compare("a reset", changed(reset))
+compare("unknown", changed(unknown))
+compare("cold", CLEAN | {"cache": "cold", "cold_bytes": 2 ** 27})
+compare("no yardstick", CLEAN | {"yardstick": -1})
+compare("a round that stopped", CLEAN | {"turns": CLEAN["turns"][:-1], "incomplete": "stopped"})
+compare("compact", json.loads(bench_stats.compact(CLEAN)))
+expect("compact: a line for each turn", sum(line.startswith('{"impl":') and '"ms":[' in line for line in
+                                            bench_stats.compact(CLEAN).split("\n")), len(CLEAN["turns"]))
+steps = [{"ms": 10.0 * i, "joules": 70.0 * (i // 10)} for i in range(35)]  # at 100, 200, 300 ms
+expect("watts between the first and the last step", bench_stats.watts(steps), 700.0)
+expect("one step is too few", bench_stats.watts(steps[:15]), None)
+
+def wrong(root):
+    try:
+        return f"nothing: {m.pages(root)}"
+    except m.Wrong as e:
+        return str(e)
+
+
+root = scratch / "bench"
+(root / "docs/results").mkdir(parents=True)
+(root / m.TEMPLATE).write_text("""{{meta b}}
+
+{{warnings b}}
+
+{{rows b by=impl}}
+| {label} | {median size=S=4096 regime=sustained:3}, {ratio size=S=4096 regime=sustained:2} |
+{{end}}
+""")
+doubtful = CLEAN | {"incomplete": "fa3 is missing", "warnings": [
+    {"kind": "drift", "impl": -1, "size": 0, "regime": "sustained", "refused": False, "text": "it drifts"},
+    {"kind": "impossible", "impl": 1, "size": 0, "regime": "sustained", "refused": True, "text": "too fast"}]}
+file = scratch / "results.json"
+file.write_text(json.dumps(doubtful))
+p = subprocess.run([sys.executable, ROOT / "tools/measurements.py", "--root", root, "--add", file, "b"])
+expect("a bench is added", p.returncode, 0)
+expect("its page", (root / m.PAGE).read_text().split("\n", 1)[1], """\
+2026-11-30T11:20:05Z, NVIDIA H200, driver 580.159.04, CUDA 13.0, baton 0.1, cuDNN 9.19: `baton bench attention`.
+**Incomplete: fa3 is missing**
+
+- drift (S=4096, sustained): it drifts
+- impossible (refused) (v4, S=4096, sustained): too fast
+
+| cuDNN 9.19 (PyTorch SDPA) | 1.060, 1.00 |
+| v4: softmax under running products | refused, refused |
+""")
+(root / m.TEMPLATE).write_text("{{meta b}} {{value b impl=v4 size=S=8192 regime=burst field=median}}\n")
+expect("warnings must be told", wrong(root),
+       "docs/measurements.in.md: b is a bench: its {{warnings b}} must be on the page")
+(root / m.TEMPLATE).write_text("{{warnings b}} {{meta b}} {{range b impl=v4 regime=sustained field=ratio}}\n")
+expect("a refused figure in a range", "other things than numbers there: refused" in wrong(root), True)
+(root / "docs/results/b.json").write_text(json.dumps(CLEAN | {"format": "baton bench 9"}))
+expect("another format", subprocess.run([sys.executable, ROOT / "tools/measurements.py", "--root", root],
+                                        stdout=subprocess.PIPE, text=True).stdout,
+       "docs/results/b.json: its format is `baton bench 9`; this script reads `baton bench 1`\n")
 
 # ---- records ------------------------------------------------------------------------------------
 

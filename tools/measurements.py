@@ -3,6 +3,8 @@
 
     python3 tools/measurements.py            writes them
     python3 tools/measurements.py --check    fails when a page differs, and names the line
+    python3 tools/measurements.py --add FILE NAME    first makes FILE, a results.json, the results file NAME, with
+                                             a line for each turn
 
 The text comes from docs/measurements.in.md. A results file is results.json of `baton bench` or a record
 of tables as tools/record.py writes it; either is read as tables: rows of named values. Of a bench the rows are
@@ -28,6 +30,9 @@ quotes. A value that is not there, a file that no marker uses, and a bench whose
 are errors."""
 import argparse, json, re, shlex, sys, textwrap
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import bench_stats
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE, PAGE, RESULTS = "docs/measurements.in.md", "docs/measurements.md", "docs/results"
@@ -109,6 +114,18 @@ def table_record(name, data):
     return tables
 
 
+def bench_record(name, data):
+    """The one table of a file that `baton bench` wrote."""
+    if data["format"] != bench_stats.FORMAT:
+        raise Wrong(f"its format is `{data['format']}`; this script reads `{bench_stats.FORMAT}`")
+    machine = data["machine"]
+    versions = ({"CUDA": machine["cuda"]} if machine["cuda"] else {}) | {
+        v["name"]: v["version"] for v in data["versions"]}
+    about = {"date": data["started"], "gpu": machine["name"], "driver": machine["driver"], "versions": versions,
+             "command": data["command"], "incomplete": data["incomplete"], "warnings": bench_stats.warnings(data)}
+    return {name: Table(name, bench_stats.UNITS, bench_stats.rows(data), data["title"], (), about)}
+
+
 def read_results(root):
     """Table name -> Table of all results files."""
     tables = {}
@@ -116,7 +133,7 @@ def read_results(root):
         where = path.relative_to(root)
         try:
             data = json.loads(path.read_text())
-            made = table_record(path.stem, data)
+            made = (table_record if data.get("kind") == "table" else bench_record)(path.stem, data)
         except json.JSONDecodeError as e:
             raise Wrong(f"{where}:{e.lineno}: {e.msg}")
         except KeyError as e:
@@ -361,7 +378,11 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--check", action="store_true", help="write nothing, fail when something differs")
     options.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    options.add_argument("--add", nargs=2, metavar=("FILE", "NAME"), help="makes a results.json a results file")
     o = options.parse_args()
+    if o.add:
+        data = json.loads(Path(o.add[0]).read_text())
+        (o.root / RESULTS / f"{o.add[1]}.json").write_text(bench_stats.compact(data))
     try:
         made = pages(o.root)
     except (Wrong, OSError) as e:
