@@ -42,7 +42,7 @@ JANSSON := $(shell printf '\043include <jansson.h>\n' | $(CC) -E -xc - >/dev/nul
              f=$$($(CC) -print-file-name=libjansson.a); test -e "$$f" && echo "$$f")
 JSON    := $(if $(JANSSON),src/json/json.c,src/json/without.c)
 # Who calls it is no part of the library either.
-READERS := $(wildcard src/bench/peer.c src/bench/rival_peer.c src/bench/read.c src/cli/bench.c)
+READERS := $(wildcard src/bench/peer.c src/bench/rival_peer.c src/bench/read.c)
 COMMAND := src/main.c src/cli/build.c src/cli/check.c $(SETS) $(JSON) $(READERS)
 SOURCES := $(filter-out src/sets/% src/json/json.c src/json/without.c src/cli/build.c src/cli/check.c $(READERS),$(SOURCES))
 # `baton bench` proves and reads.
