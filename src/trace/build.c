@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A wait that finds its phase complete takes some cycles all the same.
+enum { AT_ONCE = 50 };
+
 // ---- phases -------------------------------------------------------------------------------------
 
 typedef struct {
@@ -160,9 +163,11 @@ static void add_arrow(TraceBuild *b, Map *m, const TraceRecord *wait, const Trac
     if (from->lane < 0 || from->time > pass->time || from->lane == lane) return;
     const TraceLane *l = &b->trace->lanes.at[lane];
     bool fills = l->what && strstr(l->what, "loads");
+    i64 brief = b->log->unit == TRACE_CYCLES ? AT_ONCE : 1;
     TraceArrow a = {.kind = from->copy ? ARROW_FULL : fills ? ARROW_FREE : ARROW_OTHER,
                     .from_lane = from->lane, .to_lane = lane, .from = from->time,
-                    .to = pass->time, .waited = pass->time > wait->time + 1, .at = wait->at};
+                    .to = pass->time, .at = wait->at,
+                    .waited = pass->time - wait->time > brief};
     vec_push(b->arena, &b->trace->arrows, a);
 }
 

@@ -12,7 +12,7 @@ typedef struct {
     i64 read, last;        // first and last read, -1: none
     i64 handed;            // time of the hand-back, -1: not known
     bool latest;           // `full` is a wait's end
-    bool written;          // ordinary writes since the last read
+    bool stored;           // its last bulk store has read it
     int loads;             // not landed
     TracePlace full_bar;   // mbarrier phase of its loads
     TracePlace gate;       // that the filler waited for, with the phase; nowhere: none
@@ -27,6 +27,7 @@ typedef struct {
     Map *loads;            // id -> Slot
     TracePlace gate[TRACE_MAX_WARPS]; // last mbarrier that a warp passed and no copy completes
     Map *complete;         // mbarrier phase -> time + 1
+    bool writes;           // the source tells ordinary writes
     struct {
         VEC(const TraceRecord *) product, store;
         TraceQueue products, stores;
@@ -101,7 +102,7 @@ static void begin_generation(Slots *s, Slot *t, const TraceRecord *r, TracePlace
     t->place.generation++;
     t->fill = r->time;
     t->full = t->read = t->last = -1;
-    t->latest = t->written = false;
+    t->latest = t->stored = false;
     t->loads = 0;
     t->readers = 0;
     t->op = r->op;
@@ -184,8 +185,23 @@ static void passed(Slots *s, const TraceRecord *r)
             for (int i = 0; i < q->groups.at[q->waited].n; i++) {
                 const TraceRecord *m = s->warp[r->warp].store.at[q->groups.at[q->waited].first + i];
                 read_until(s, m->at, m->time, r->time);
+                Slot *t = slot_of(s, m->at);
+                if (t) t->stored = true;
             }
     }
+}
+
+// Where nobody tells ordinary writes, a store out of a slot that the one before has read shows that
+// it was written again meanwhile.
+static void store(Slots *s, const TraceRecord *r)
+{
+    Slot *t = slot_of(s, r->at);
+    if (t && !s->writes && (t->place.generation < 0 || t->stored)) {
+        begin_generation(s, t, r, TRACE_NOWHERE);
+        t->full = r->time;
+    }
+    read_by(s, r->at, r->warp, r->time);
+    vec_push(s->b->arena, &s->warp[r->warp].store, r);
 }
 
 static void committed(Slots *s, const TraceRecord *r)
@@ -203,10 +219,7 @@ static void follow(Slots *s, const TraceRecord *r)
     case TRACE_LANDED: landed(s, r); break;
     case TRACE_WRITE: wrote(s, r); break;
     case TRACE_READ: read_by(s, r->at, r->warp, r->time); break;
-    case TRACE_STORE:
-        read_by(s, r->at, r->warp, r->time);
-        vec_push(s->b->arena, &s->warp[r->warp].store, r);
-        break;
+    case TRACE_STORE: store(s, r); break;
     case TRACE_PRODUCT:
         read_by(s, r->at, r->warp, r->time);
         read_by(s, r->other, r->warp, r->time);
@@ -237,6 +250,7 @@ void trace_slot_lanes(TraceBuild *b)
     s.slot = ARENA_ARRAY(b->arena, Slot *, b->fn->buffers.n + 1);
     for (int i = 0; i < TRACE_MAX_WARPS; i++) s.gate[i] = TRACE_NOWHERE;
     find_completions(&s);
+    for (int i = 0; i < b->n; i++) s.writes |= b->sorted[i]->kind == TRACE_WRITE;
     for (int i = 0; i < b->n; i++)
         if (b->sorted[i]->warp < TRACE_MAX_WARPS) follow(&s, b->sorted[i]);
     for (int i = 0; i < b->fn->buffers.n; i++) {

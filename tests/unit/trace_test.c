@@ -192,6 +192,39 @@ static void test_products(Test *t)
     expect_number(t, stalls, 60, "stalls of the role");
 }
 
+// Without records of ordinary writes, a slot that is stored, waited for and stored again has two
+// generations.
+static void test_stores(Test *t)
+{
+    ThreadOp stored = {.op = OP_TMA_STORE}, commit = {.op = OP_BULK_COMMIT},
+             wait = {.op = OP_BULK_WAIT_READ};
+    ThreadFn fn = {.name = "made", .threads = 128};
+    ThreadBuffer tile = {.name = "o_s", .kind = BUF_SHARED};
+    vec_push(t->arena, &fn.buffers, tile);
+    TraceLog log = {.arena = t->arena, .fn = &fn, .unit = TRACE_CYCLES, .device = "GPU"};
+    for (int i = 0; i < 2; i++) {
+        const struct {
+            i64 time;
+            u8 kind;
+            const ThreadOp *op;
+        } row[] = {{10, TRACE_STORE, &stored},
+                   {11, TRACE_STORE, &stored},
+                   {12, TRACE_COMMIT, &commit},
+                   {13, TRACE_WAIT, &wait},
+                   {40, TRACE_PASS, &wait}};
+        for (int k = 0; k < COUNT(row); k++) {
+            TracePlace at = row[k].kind == TRACE_STORE ? (TracePlace){0, 0, TRACE_UNKNOWN}
+                                                       : TRACE_NOWHERE;
+            vec_push(t->arena, &log.records,
+                     ((TraceRecord){.time = 100 * i + row[k].time, .kind = row[k].kind,
+                                    .op = row[k].op, .at = at, .other = TRACE_NOWHERE}));
+        }
+    }
+    const TraceLane *l = lane_named(trace_build(t->arena, &log), LANE_SLOT, "o_s");
+    expect_number(t, span_of(l, SPAN_READING, 0).end, 40, "a slot is read until its store was");
+    expect_number(t, span_of(l, SPAN_READING, 1).begin, 110, "the next store is another generation");
+}
+
 int main(void)
 {
     Test t = {.arena = arena_new(0)};
@@ -199,6 +232,7 @@ int main(void)
     test_observed(&t);
     test_gpu(&t);
     test_products(&t);
+    test_stores(&t);
     TraceLog empty = {.arena = t.arena};
     expect(&t, !trace_build(t.arena, &empty), "no record, no timeline");
     printf("%d passed, %d failed\n", t.passed, t.failed);
