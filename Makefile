@@ -64,8 +64,10 @@ TESTS   := $(UNIT:tests/unit/%.c=$(B)/tests/%)
 # and compiler, and the folder package/. The headers that these include are found by the compiler.
 PACKAGED := $(sort $(wildcard package/*.[ch])) package/README.md package/VERSIONS package/run.sh \
             $(sort $(wildcard src/base/*.c src/target/*.c src/job/*.c ops/*.c)) \
-            $(addprefix src/plan/,check.c eval.c read.c) src/contract_find.c \
-            $(sort $(filter-out rt/baton.c rt/emulator.c,$(wildcard rt/*.c))) LICENSE
+            $(addprefix src/plan/,check.c eval.c read.c) src/contract_find.c src/json/write.c \
+            $(sort $(filter-out $(addprefix src/bench/,child.c peer.c rival_peer.c read.c compare.c), \
+                                $(wildcard src/bench/*.c))) \
+            $(sort $(filter-out rt/baton.c rt/emulator.c,$(wildcard rt/*.c))) bench/ceiling.co LICENSE
 
 # `make V=1` shows the commands.
 Q := $(if $(V),,@)
@@ -106,9 +108,9 @@ $(B)/package_sources.s: $(PACKAGED) $(wildcard src/*.h src/*/*.h rt/*.h ops/*.h 
                         tools/embed.sh Makefile
 	@mkdir -p $(@D)
 	@echo "  embed $@"
-	$(Q)headers=$$($(CC) -std=gnu11 -MM $(filter %.c,$(PACKAGED)) | tr ' \\' '\n\n' | \
-	    sed ':a; s,[^/]*/\.\./,,; ta' | grep '\.h$$' | grep -v '^package/' | sort -u) && \
-	    sh tools/embed.sh $(PACKAGED) $$headers > $@
+	$(Q)$(CC) -std=gnu11 -MM $(filter %.c,$(PACKAGED)) > $@.d
+	$(Q)headers=$$(tr ' \\' '\n\n' < $@.d | sed ':a; s,[^/]*/\.\./,,; ta' | grep '\.h$$' | \
+	    grep -v '^package/' | sort -u) && sh tools/embed.sh $(PACKAGED) $$headers > $@
 
 $(B)/tests/%: tests/unit/%.c $(B)/libbaton.a Makefile
 	@mkdir -p $(@D)

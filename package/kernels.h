@@ -18,7 +18,9 @@ typedef struct {
     Contract contract;      // operation, inputs, reference and tolerances
 } Kernel;
 
-extern const Kernel kernels[];
+extern const Kernel kernels[];  // of one operation
 extern const int kernel_count;
+// Nothing but products: what the tensor cores of a device do at most.
+extern const Kernel ceiling;
 
 #endif

@@ -19,6 +19,7 @@ static const char usage[] =
     "  baton bench attention|gemm|correct   kernels and others, checked and measured in turns\n"
     "  baton bench --cpu                    how fast compiler, emulator and verifier are\n"
     "  baton trace FILE.co [NAME=VALUE ..]  a timeline of one block: roles, slots, who waits for what\n"
+    "  baton package KERNEL ... -o DIR      kernels with a program that measures them, to give away\n"
     "  baton run --help, build --help       the options of each\n"
     "  baton --version\n"
     "\n"
@@ -35,8 +36,7 @@ typedef struct {
 static const Command commands[] = {
     {"build", cli_build}, {"run", cli_run}, {"check", cli_check}, {"explore", cli_explore},
     {"audit", cli_audit}, {"stress", cli_stress}, {"diagnose", cli_diagnose},
-    {"bench", cli_bench},
-    {"trace", cli_trace}};
+    {"bench", cli_bench}, {"trace", cli_trace}, {"package", cli_package}};
 
 // A word that is no command: perhaps a slip of the pen, perhaps a file given without a command.
 static int unknown_command(const char *word)

@@ -522,14 +522,14 @@ static void set_up(Session *s)
     c->keep_ctx = s;
 }
 
-// Resident products: two warpgroups of 8192 rounds of 64 x 256 x 64 on each multiprocessor.
+// Resident products on each multiprocessor.
 static bool add_ceiling(Session *s)
 {
     Words *w = s->w;
     if (w->emulator) return true;
     const char *word = arena_printf(w->arena, "'%s'", in_root(s, "bench", "ceiling.co"));
     s->contest.products = bench_compile(&s->kernels, word, NULL, NULL, NULL, 0, true, w->arena, w->diag);
-    s->contest.products_flops = 2.0 * 8192 * 2 * 64 * 256 * 64;
+    s->contest.products_flops = BENCH_PRODUCTS_FLOPS;
     return s->contest.products != NULL;
 }
 

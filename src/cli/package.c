@@ -63,7 +63,7 @@ static int package(Package *p, const char *const *item, int n)
 {
     p->assembler = ptxas_version(p->arena);
     for (int i = 0; i < n; i++) package_add(p, item[i]);
-    bool ok = diag_errors(p->diag) == 0 && package_write(p);
+    bool ok = diag_errors(p->diag) == 0 && package_add_ceiling(p) && package_write(p);
     if (ok) {
         size_t bytes = 0;
         for (int i = 0; i < p->files.n; i++) bytes += p->files.at[i].n;

@@ -49,7 +49,7 @@ static bool compile_again(Package *p, const PackageKernel *k, PassForm until, bo
                           Compilation *c)
 {
     *c = (Compilation){.until = until, .arena = p->arena, .diag = diag_new(p->arena),
-                       .path = arena_printf(p->arena, "kernels/%s.co", k->name),
+                       .path = arena_printf(p->arena, "%s/%s.co", k->folder, k->name),
                        .text = k->text.s, .text_n = k->text.n, .entry = k->source.entry,
                        .defines = k->source.defines.at, .ndefines = k->source.defines.n,
                        .options = k->source.options};
@@ -110,7 +110,7 @@ static bool fits_the_others(const Package *p, const PackageKernel *k)
 
 bool package_add(Package *p, const char *item)
 {
-    PackageKernel k = {0};
+    PackageKernel k = {.folder = "kernels"};
     KernelWord word;
     if (!cli_kernel_word("package", item, &word, p->arena, p->diag)) return false;
     k.name = word.name;
@@ -121,13 +121,37 @@ bool package_add(Package *p, const char *item)
     return ok;
 }
 
+bool package_add_ceiling(Package *p)
+{
+    const PackageSource *s = package_source("bench/ceiling.co");
+    PackageKernel *k = &p->ceiling;
+    Compilation c;
+    *k = (PackageKernel){.name = "ceiling", .folder = "bench", .options = "", .title = "",
+                         .source.path = s->name};
+    buf_write(&k->text, s->data, (size_t)s->bytes);
+    bool ok = compile_again(p, k, FORM_PTX, true, &c);
+    k->contract = c.contract;
+    if (ok) buf_write(&k->ptx, c.ptx.s, c.ptx.n);
+    buf_free(&c.ptx);
+    return ok;
+}
+
+const char *package_path(const Package *p, const PackageKernel *k, const char *end)
+{
+    bool generated = strcmp(end, "co") != 0 && strcmp(k->folder, "kernels") == 0;
+    return arena_printf(p->arena, "%s/%s.%s", generated ? "generated" : k->folder, k->name, end);
+}
+
+static void free_texts(PackageKernel *k)
+{
+    buf_free(&k->text);
+    buf_free(&k->ptx);
+    buf_free(&k->cuda);
+    buf_free(&k->cubin);
+}
+
 void package_free(Package *p)
 {
-    for (int i = 0; i < p->kernels.n; i++) {
-        PackageKernel *k = &p->kernels.at[i];
-        buf_free(&k->text);
-        buf_free(&k->ptx);
-        buf_free(&k->cuda);
-        buf_free(&k->cubin);
-    }
+    for (int i = 0; i < p->kernels.n; i++) free_texts(&p->kernels.at[i]);
+    free_texts(&p->ceiling);
 }

@@ -26,6 +26,7 @@ const PackageSource *package_source(const char *name);
 
 typedef struct {
     const char *name;       // "v4"; unique
+    const char *folder;     // of its source in the package: "kernels"
     const char *title;      // the first sentence of the source; ""
     const char *options;    // of the compiler, quoted for a shell; ""
     CliSource source;
@@ -46,6 +47,7 @@ typedef struct {
     const char *folder;
     bool force, archive;
     VEC(PackageKernel) kernels;
+    PackageKernel ceiling;  // bench/ceiling.co, which measures what the device can do at most
     VEC(PackageFile) files; // in the order of their paths once all are there
     const char *assembler;  // version of ptxas; NULL: there is none
     Arena *arena;
@@ -56,6 +58,9 @@ typedef struct {
 
 // ---- kernel.c: `[NAME=]FILE.co [options of baton build]`, as one word of the command line
 bool package_add(Package *p, const char *item);
+bool package_add_ceiling(Package *p);
+// Where its file of that end is in the package: "kernels/v4.co", "generated/v4.ptx".
+const char *package_path(const Package *p, const PackageKernel *k, const char *end);
 void package_free(Package *p);
 
 // ---- table.c

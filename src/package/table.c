@@ -42,14 +42,6 @@ static void number(double x, Buf *out)
     buf_puts(out, text);
 }
 
-static void file(const PackageKernel *k, const char *name, const char *folder, const char *end,
-                 const Buf *content, Arena *a, Buf *out)
-{
-    if (!content->n) return;
-    field(name, arena_printf(a, "%s/%s.%s", folder, k->name, end), out);
-    field(arena_printf(a, "%s_sha256", name), sha256_hex(a, content->s, content->n), out);
-}
-
 static void names(const char *member, const ContractName *at, int n, Buf *out)
 {
     if (!n) return;
@@ -78,9 +70,11 @@ static void contract(const Contract *c, Buf *out)
         buf_putc(out, '}');
     }
     if (c->inputs.n) buf_printf(out, "}, .n = %d},\n", c->inputs.n);
-    buf_puts(out, "            .reference = ");
-    string(c->reference, out);
-    buf_puts(out, ",\n");
+    if (c->reference) {
+        buf_puts(out, "            .reference = ");
+        string(c->reference, out);
+        buf_puts(out, ",\n");
+    }
     if (c->arguments.n) buf_puts(out, "            .arguments = {.at = (ContractArgument[]){");
     for (int i = 0; i < c->arguments.n; i++) {
         buf_puts(out, i ? ", {.key = " : "{.key = ");
@@ -103,24 +97,38 @@ static void contract(const Contract *c, Buf *out)
     buf_puts(out, "        },\n");
 }
 
+static void kernel(const Package *p, const PackageKernel *k, Buf *out)
+{
+    const struct {
+        const char *member, *end;
+        const Buf *content;
+    } part[] = {{"source", "co", &k->text}, {"ptx", "ptx", &k->ptx}, {"cuda", "cu", &k->cuda},
+                {"cubin", "cubin", &k->cubin}};
+    field("name", k->name, out);
+    field("title", k->title, out);
+    field("options", k->options, out);
+    for (int i = 0; i < COUNT(part); i++) {
+        const Buf *b = part[i].content;
+        if (!b->n) continue;
+        field(part[i].member, package_path(p, k, part[i].end), out);
+        field(arena_printf(p->arena, "%s_sha256", part[i].member), sha256_hex(p->arena, b->s, b->n),
+              out);
+    }
+    if (k->audited) buf_puts(out, "        .audited = true,\n");
+    contract(k->contract, out);
+}
+
 void package_table(const Package *p, Buf *out)
 {
     buf_puts(out, "// kernels.c - the kernels of this package. Written by `baton package`.\n"
                   "#include \"kernels.h\"\n\n"
                   "const Kernel kernels[] = {\n");
     for (int i = 0; i < p->kernels.n; i++) {
-        const PackageKernel *k = &p->kernels.at[i];
         buf_puts(out, "    {\n");
-        field("name", k->name, out);
-        field("title", k->title, out);
-        field("options", k->options, out);
-        file(k, "source", "kernels", "co", &k->text, p->arena, out);
-        file(k, "ptx", "generated", "ptx", &k->ptx, p->arena, out);
-        file(k, "cuda", "generated", "cu", &k->cuda, p->arena, out);
-        file(k, "cubin", "generated", "cubin", &k->cubin, p->arena, out);
-        if (k->audited) buf_puts(out, "        .audited = true,\n");
-        contract(k->contract, out);
+        kernel(p, &p->kernels.at[i], out);
         buf_puts(out, "    },\n");
     }
-    buf_puts(out, "};\nconst int kernel_count = COUNT(kernels);\n");
+    buf_puts(out, "};\nconst int kernel_count = COUNT(kernels);\n\nconst Kernel ceiling = {\n");
+    kernel(p, &p->ceiling, out);
+    buf_puts(out, "};\n");
 }

@@ -64,20 +64,19 @@ static void add_source(Package *p, const PackageSource *s)
         add_text(p, places[i].path, &text, places[i].executable);
         return;
     }
-    add(p, s->name, s->data, (size_t)s->bytes, false);
+    if (strcmp(s->name, p->ceiling.source.path) != 0) // with its kernel
+        add(p, s->name, s->data, (size_t)s->bytes, false);
 }
 
 static void add_kernel(Package *p, const PackageKernel *k)
 {
     const struct {
-        const char *folder, *end;
+        const char *end;
         const Buf *text;
-    } part[] = {{"kernels", "co", &k->text}, {"generated", "ptx", &k->ptx},
-                {"generated", "cu", &k->cuda}, {"generated", "cubin", &k->cubin}};
+    } part[] = {{"co", &k->text}, {"ptx", &k->ptx}, {"cu", &k->cuda}, {"cubin", &k->cubin}};
     for (int i = 0; i < COUNT(part); i++)
         if (part[i].text->n)
-            add(p, arena_printf(p->arena, "%s/%s.%s", part[i].folder, k->name, part[i].end),
-                part[i].text->s, part[i].text->n, false);
+            add(p, package_path(p, k, part[i].end), part[i].text->s, part[i].text->n, false);
 }
 
 static int by_path(const void *a, const void *b)
@@ -108,6 +107,7 @@ static void collect(Package *p)
     Buf table = {0};
     for (int i = 0; i < package_source_count; i++) add_source(p, &package_sources[i]);
     for (int i = 0; i < p->kernels.n; i++) add_kernel(p, &p->kernels.at[i]);
+    add_kernel(p, &p->ceiling);
     package_table(p, &table);
     add_text(p, "src/kernels.c", &table, false);
     add_sums(p);
@@ -120,20 +120,10 @@ static bool refuse(Package *p, const char *path, const char *why)
     return false;
 }
 
-// Makes the folders that lie above a file.
-static bool make_folders(Package *p, const char *path)
-{
-    for (const char *s = path + 1; (s = strchr(s, '/')); s++) {
-        const char *folder = arena_strndup(p->arena, path, (size_t)(s - path));
-        if (mkdir(folder, 0777) && errno != EEXIST) return refuse(p, folder, strerror(errno));
-    }
-    return true;
-}
-
 static bool write_file(Package *p, const PackageFile *f)
 {
     const char *path = arena_printf(p->arena, "%s/%s", p->folder, f->path);
-    if (!make_folders(p, path)) return false;
+    folder_make(arena_strndup(p->arena, path, (size_t)(strrchr(path, '/') - path)));
     const char *why = file_write(path, f->data, f->n);
     if (!why && chmod(path, f->executable ? 0755 : 0644)) why = strerror(errno);
     return !why || refuse(p, path, why);

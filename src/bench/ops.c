@@ -1,5 +1,5 @@
-// bench_ops.c - what `baton bench` knows of operations: one row each.
-#include "bench.h"
+// ops.c - what a contest knows of operations: one row each.
+#include "ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,14 @@ static const BenchKnown correct_kernels[] = {
 };
 
 static const BenchOp ops[] = {
-    {"attention", "v4", "v1,v2,v4,v3", "cudnn,fa3,fa2", "4096,8192,16384", "B=4 H=32", "S",
+    {"attention", "attention", "v4", "v1,v2,v4,v3", "cudnn,fa3,fa2", "4096,8192,16384", "B=4 H=32", "S",
      "%s attention forward, BF16, head dimension 128",
      "2 B H S S D / time under the mask, twice that without: products, no softmax", "ms", "", true,
      attention_kernels, COUNT(attention_kernels)},
-    {"gemm", "persistent", "gemm,persistent", "cublas", "4096,8192", "", "M=N=K",
+    {"gemm", "gemm", "persistent", "gemm,persistent", "cublas", "4096,8192", "", "M=N=K",
      "matrix product C = A B^T, 16-bit operands, FP32 sums", "2 M N K / time", "ms", "", false,
      gemm_kernels, COUNT(gemm_kernels)},
-    {"correct", "proxy", "sequential,proxy,delay", "flashqla,fla", "32768x32", "P=2 R=1",
+    {"correct", "correction", "proxy", "sequential,proxy,delay", "flashqla,fla", "32768x32", "P=2 R=1",
      "TOKENSxHEADS", "state correction of the gated delta rule, all segments falling back", "", "us",
      "fallback=1", false, correct_kernels, COUNT(correct_kernels)},
 };
@@ -47,6 +47,13 @@ const BenchOp *bench_op(const char *name, const char **all)
     *all = "attention, gemm, correct";
     for (int i = 0; i < COUNT(ops); i++)
         if (strcmp(ops[i].name, name) == 0) return &ops[i];
+    return NULL;
+}
+
+const BenchOp *bench_op_of(const char *reference)
+{
+    for (int i = 0; i < COUNT(ops); i++)
+        if (strcmp(ops[i].reference, reference) == 0) return &ops[i];
     return NULL;
 }
 
