@@ -162,7 +162,9 @@ static void short_samples(Look *l)
         double ms = bench_median(l->b->arena, t->ms.at, t->ms.n) * t->group;
         if (ms < least) least = ms, group = t->group;
     }
-    if (least < SHORTEST_MARKS * MARK_MS)
+    if (l->s.min <= 0)
+        warn(l, true, "a sample took no time at all");
+    else if (least < SHORTEST_MARKS * MARK_MS)
         warn(l, false, "a sample of %d launch%s lasts %.2f us, and the clock of the marks steps by"
                        " %.1f us: put more launches into a sample", group, group == 1 ? "" : "es",
              least * 1e3, MARK_MS * 1e3);
@@ -337,7 +339,8 @@ enum { OF_FIGURE, OF_RECORD };
     X(BENCH_HOST_BOUND, "host bound", FIGURE, host_bound,                                          \
       "The host was not ahead of the device while samples were taken.")                            \
     X(BENCH_SHORT, "short", FIGURE, short_samples,                                                 \
-      "A sample is shorter than 20 steps of the clock of the marks, which steps by 0.5 us.")       \
+      "A sample is shorter than 20 steps of the clock of the marks, which steps by 0.5 us; one"    \
+      " that took no time is refused.")                                                            \
     X(BENCH_HOT, "hot", FIGURE, hot,                                                               \
       "A turn began warmer than was asked for, or the card limited its clock by heat.")            \
     X(BENCH_DISAGREE, "methods disagree", RECORD, disagree,                                        \

@@ -92,7 +92,7 @@ static void check_pair(const Bench *b, const JsonValue *v, int impl, int size, i
 
 static void check_turn(const BenchTurn *t, const JsonValue *v)
 {
-    if (t->round < 0 || t->round > 1000000) json_error(json_find(v, "round"), NULL, "is no round");
+    if (t->round < 0 || t->round >= 10000) json_error(json_find(v, "round"), NULL, "is no round");
     if (t->group < 1) json_error(json_find(v, "group"), NULL, "must be 1 or more");
     for (int i = 0; i < t->ms.n; i++)
         if (!(t->ms.at[i] >= 0))
