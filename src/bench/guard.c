@@ -325,6 +325,9 @@ enum { OF_FIGURE, OF_RECORD };
     X(BENCH_UNCHECKED, "unchecked", FIGURE, unchecked,                                             \
       "A figure of an implementation that was not found right, with a finite result, for the same" \
       " inputs is refused.")                                                                       \
+    X(BENCH_SHORT, "short", FIGURE, short_samples,                                                 \
+      "A sample is shorter than 20 steps of the clock of the marks, which steps by 0.5 us; one"    \
+      " that took no time is refused.")                                                            \
     X(BENCH_IMPOSSIBLE, "impossible", FIGURE, impossible,                                          \
       "A figure above the dense peak of the device is refused; one more than 2% above the rate of" \
       " products alone, or, with inputs and outputs of more than twice the level-2 cache, of"      \
@@ -338,9 +341,6 @@ enum { OF_FIGURE, OF_RECORD };
       "The yardstick's medians of its first and last round differ by more than 3%.")               \
     X(BENCH_HOST_BOUND, "host bound", FIGURE, host_bound,                                          \
       "The host was not ahead of the device while samples were taken.")                            \
-    X(BENCH_SHORT, "short", FIGURE, short_samples,                                                 \
-      "A sample is shorter than 20 steps of the clock of the marks, which steps by 0.5 us; one"    \
-      " that took no time is refused.")                                                            \
     X(BENCH_HOT, "hot", FIGURE, hot,                                                               \
       "A turn began warmer than was asked for, or the card limited its clock by heat.")            \
     X(BENCH_DISAGREE, "methods disagree", RECORD, disagree,                                        \
@@ -371,6 +371,7 @@ static const struct {
 };
 _Static_assert(COUNT(guards) == BENCH_WARNINGS, "a guard for each kind of warning");
 
+// A figure that is refused already needs no more.
 static void each_figure(Bench *b, BenchWarningKind kind, void (*look)(Look *l))
 {
     for (int regime = 0; regime < BENCH_REGIMES; regime++)
@@ -378,7 +379,7 @@ static void each_figure(Bench *b, BenchWarningKind kind, void (*look)(Look *l))
             for (int impl = 0; impl < b->impls.n; impl++) {
                 Look l = {b, kind, impl, size, regime,
                           bench_summary(b, impl, size, (BenchRegime)regime)};
-                if (l.s.samples) look(&l);
+                if (l.s.samples && !bench_refused(b, impl, size, (BenchRegime)regime)) look(&l);
             }
 }
 

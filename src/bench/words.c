@@ -101,10 +101,9 @@ const char *bench_machine_words(const Bench *b)
 const char *bench_protocol_words(const Bench *b)
 {
     Buf t = {0};
-    buf_printf(&t, "Each implementation was compared with the reference first, then had a turn of %d"
-                   " samples in each of %d round%s%s. ",
-               b->repeat, b->rounds, b->rounds == 1 ? "" : "s",
-               b->rounds > 1 ? ", in an order that rotates" : "");
+    buf_printf(&t, "Each implementation was compared with the reference first, then had a turn in each"
+                   " of %d round%s%s. ",
+               b->rounds, b->rounds == 1 ? "" : "s", b->rounds > 1 ? ", in an order that rotates" : "");
     buf_puts(&t, b->method == BENCH_GRAPH
                      ? "A sample is the time of one replay of a graph of launches, divided by their"
                        " number. "
@@ -119,10 +118,14 @@ const char *bench_protocol_words(const Bench *b)
 
 const char *bench_regime_words(const Bench *b, BenchRegime regime)
 {
+    int samples = 0;
+    for (int i = 0; i < b->turns.n; i++)
+        if (b->turns.at[i].regime == regime) samples = MAX(samples, b->turns.at[i].ms.n);
     if (regime == BENCH_BURST)
-        return arena_printf(b->arena, "burst: the first launches after %g s of idleness", b->idle_s);
-    return arena_printf(b->arena, "sustained: under load, after %g s and at least %d of the same launches",
-                        b->load_s, b->warmup);
+        return arena_printf(b->arena, "burst: the first launches after %g s of idleness, %d samples a turn",
+                            b->idle_s, samples);
+    return arena_printf(b->arena, "sustained: under load, after %g s and at least %d launches of the"
+                                  " same, %d samples a turn", b->load_s, b->warmup, samples);
 }
 
 const char *bench_ceiling_words(const Bench *b)
