@@ -78,6 +78,8 @@ expect("rows by two columns, in the order of the words; a range that is not know
 expect("a paragraph with markers is filled anew, others are left", made(
     "short\nlines\n\n" + "word " * 30 + "\n{{count s}}"),
     "short\nlines\n\n" + " ".join(["word"] * 23) + "\n" + " ".join(["word"] * 7) + " 4\n")
+expect("a condition", made("{{if s}}\n{{count s}}\n{{end if}}\n{{if t}}\n{{count t}}\n{{rows t}}\n{{end}}\n{{end if}}\n\nx"),
+       "4\n\nx\n")
 two = (SPEED | {"name": "a", "date": "2026-01-01"}, SPEED | {"name": "b"})
 expect("two tables, one with a date of its own", made("{{count s.b}}, {{meta s.a}}", two),
        "4, 2026-01-01, H200, driver 580, CUDA 13.0: `measure it`\n")
@@ -90,7 +92,7 @@ expect("a part of another page", made("{{part x}}\n{{count s}}\n{{end part}}", p
 AT, NAMES = "docs/measurements.in.md:2: ", "impl, size, median, low, high, ratio, launches"
 for what, text, wanted in (
         ("a marker", "{{valve s}}", "unknown marker valve; there are value, range, count, sum, meta, warnings, notes, "
-                                    "rows, table, part"),
+                                    "rows, table, part, if"),
         ("a file", "{{count t}}", "there is no t in docs/results; there are s"),
         ("no file", "{{count}}", "count needs the name of a results file"),
         ("a column", "{{count s color=red}}", f"s has no column color; it has {NAMES}"),
@@ -102,8 +104,10 @@ for what, text, wanted in (
          "median of s is not one value but 1.0, 2.125: say which row"),
         ("no number", "{{range s field=low}}", "low of s has other things than numbers there: 1.5, 4.0, None, 2.0"),
         ("a word", "{{count s fast}}", "`fast` is no COLUMN=VALUE"),
-        ("no end", "{{rows s}}", "{{rows}} without {{end}}"),
-        ("an end", "{{end}}", "{{end}} without {{rows}}"),
+        ("no end", "{{rows s}}", "there is no {{end}} for it"),
+        ("an end", "{{end}}", "{{end}} ends nothing"),
+        ("another end", "{{end if}}", "{{end if}} ends nothing"),
+        ("no end of a condition", "{{if t}}", "there is no {{end if}} for it"),
         ("rows in a line", "x {{rows s}}", "rows must stand alone in its line"),
         ("a quotation mark", "{{count s 'impl=fast}}", "No closing quotation")):
     expect(f"wrong: {what}", made("# x\n" + text), AT + wanted)
@@ -256,9 +260,12 @@ doubtful = CLEAN | {"incomplete": "fa3 is missing", "warnings": [
     {"kind": "drift", "impl": -1, "size": 0, "regime": "sustained", "refused": False, "text": "it drifts"},
     {"kind": "impossible", "impl": 1, "size": 0, "regime": "sustained", "refused": True, "text": "too fast"}]}
 file = scratch / "results.json"
-file.write_text(json.dumps(doubtful))
-p = subprocess.run([sys.executable, ROOT / "tools/measurements.py", "--root", root, "--add", file, "b"])
+file.write_text(json.dumps(doubtful | {"command": "baton bench attention -o /somewhere/else"}))
+p = subprocess.run([sys.executable, ROOT / "tools/measurements.py", "--root", root, "--add", f"b={file}"])
 expect("a bench is added", p.returncode, 0)
+p = subprocess.run([sys.executable, ROOT / "tools/measurements.py", "--root", root, "--add", file],
+                   stdout=subprocess.PIPE, text=True)
+expect("without a name", (p.returncode, p.stdout), (1, f"{file}: which name should it have? NAME={file}\n"))
 expect("its page", (root / m.PAGE).read_text().split("\n", 1)[1], """\
 2026-11-30T11:20:05Z, NVIDIA H200, driver 580.159.04, CUDA 13.0, baton 0.1, cuDNN 9.19: `baton bench attention`.
 **Incomplete: fa3 is missing**

@@ -3,19 +3,20 @@
 #
 #     measure.sh [PART ...]      only these parts, as in "measure.sh attention pipelines"; --help lists them
 #
-# PART.json goes to $OUT (build/measure); copied to docs/results it is what tools/measurements.py makes the page of.
+# PART.json goes to $OUT (build/measure); added to docs/results it is what tools/measurements.py makes the page of.
 # Fails when anything is wrong, never when it is slow. A part whose needs are missing is skipped, and said to be.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-OUT=${OUT:-$PWD/build/measure}
-export OUT
+RESULTS=${OUT:-build/measure}
+export OUT="$RESULTS/texts" # what the scripts print, and their samples
 WORK=build/measure/work
 status=0
 
 # Name, needs (- nothing, torch, nvcc, sanitizer), what it says.
-PARTS='attention torch kernels and peers in turns, burst and sustained
+PARTS='attention torch kernels and peers in turns, burst and sustained; PEERS=cudnn,fa2,triton names others
 gemm torch matrix products beside cuBLAS
 correct torch the state correction under each handoff policy
+correct_bench - the same by baton bench, at the size of the FlashQLA page
 verify_attention torch every element of attention against fp64, and the bits of the emulator
 pipelines - kernels that [[pipeline]] made beside the ones by hand
 printers nvcc PTX and CUDA C++ of each kernel: the same bits, the same speed
@@ -23,7 +24,7 @@ same_bits - GPU and emulator: the same bits
 clusters - the same for clusters with multicast
 run - attention v1 by baton run
 first_launch - assembled, and from the cache of the driver
-compile - compile times of every kernel
+cpu - the compiler, the emulator and the verifier, on the CPU
 stress - tests/race under random delays
 sanitize sanitizer kernels under compute-sanitizer'
 
@@ -33,7 +34,7 @@ fail() { echo "FAILED: $*"; status=1; }
 record() {
     part=$1
     shift
-    python3 tools/record.py "$OUT/$part.json" "$@" --command "sh tools/measure.sh $part" || fail "$part"
+    python3 tools/record.py "$RESULTS/$part.json" "$@" --command "sh tools/measure.sh $part" || fail "$part"
 }
 has() {
     case $1 in
@@ -42,16 +43,6 @@ has() {
     nvcc) python3 -c 'import torch' 2> /dev/null && { command -v nvcc || test -x /usr/local/cuda/bin/nvcc; } > /dev/null ;;
     sanitizer) { command -v compute-sanitizer || test -x /usr/local/cuda/bin/compute-sanitizer; } > /dev/null ;;
     esac
-}
-
-# Median and maximum of 20 processes.
-compile() {
-    for k in kernels/*/*.co; do
-        for _ in $(seq 20); do build/baton build "$k" -o /dev/null --time 2>&1 | awk '/in all/ { print $1 }'; done |
-            sort -n | awk -v k="${k#kernels/}" '{ t[NR] = $1 } END { printf "%s\t%s\t%s\n", k, t[int((NR + 1) / 2)], t[NR] }'
-    done > "$WORK/compile.tsv"
-    cat "$WORK/compile.tsv"
-    record compile "compile time, median and maximum of 20 processes" kernel median:ms max:ms --cpu < "$WORK/compile.tsv"
 }
 
 compare() { # FILE OUTPUT SIZES...
@@ -128,12 +119,25 @@ first_launch() {
 script() { # PART SCRIPT OPTIONS...: one that writes its record itself
     part=$1
     shift
-    "$@" --record "$OUT/$part.json" || fail "$part"
+    "$@" --record "$RESULTS/$part.json" || fail "$part"
+}
+bench() { # PART WORDS...: baton bench, whose folder stays beside its results file
+    part=$1
+    shift
+    build/baton bench "$@" -o "$RESULTS/bench/$part" || fail "$part"
+    [ -e "$RESULTS/bench/$part/results.json" ] && cp "$RESULTS/bench/$part/results.json" "$RESULTS/$part.json"
 }
 attention() {
-    python3 tools/bench_attention.py --protocol --peers --kernel "$(ls kernels/attention/*.co | tr '\n' ',')" || fail attention
+    bench attention attention --workload=bench/workloads/prefill --backends="${PEERS:-cudnn,fa2},v1,v2,v4,v3"
 }
-gemm() { python3 tools/bench_gemm.py --protocol || fail gemm; }
+gemm() { bench gemm gemm --sizes=4096,8192 --backends=cublas,gemm,persistent,cluster; }
+correct_bench() {
+    bench correct_bench correct --method=graph --sizes=32768x32 --backends=sequential,proxy,delay,membar --yardstick=sequential
+}
+cpu() {
+    build/baton bench --cpu -o "$RESULTS/bench/cpu" || fail cpu
+    cp "$RESULTS/bench/cpu/cpu.json" "$RESULTS"
+}
 correct() { script correct python3 tools/bench_correct.py; }
 verify_attention() { script verify_attention python3 tools/verify_attention.py; }
 pipelines() { script pipelines python3 tools/pipeline_speed.py; }
@@ -142,11 +146,11 @@ stress() { script stress python3 tools/stress_corpus.py --launches 200; }
 sanitize() { script sanitize python3 tools/sanitize.py; }
 
 names=$(printf '%s\n' "$PARTS" | cut -d' ' -f1)
-case ${1:-} in -*) sed -n '2,8p' "$0" | cut -c3-; printf '%s\n' "$PARTS"; exit 0 ;; esac
+case ${1:-} in -*) sed -n '2,7p' "$0" | cut -c3-; printf '%s\n' "$PARTS"; exit 0 ;; esac
 for part in "$@"; do
     printf '%s\n' "$names" | grep -qx -e "$part" || { echo "there is no part $part; there are" $names; exit 2; }
 done
-mkdir -p "$WORK"
+mkdir -p "$WORK" "$OUT"
 make -j"$(nproc)" > "$WORK/make.log" 2>&1 || { tail -20 "$WORK/make.log"; exit 1; }
 export CUDA_CACHE_PATH="$PWD/$WORK/cache" # the driver's folder of assembled code
 rm -rf "$CUDA_CACHE_PATH"

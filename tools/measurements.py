@@ -3,8 +3,8 @@
 
     python3 tools/measurements.py            writes them
     python3 tools/measurements.py --check    fails when a page differs, and names the line
-    python3 tools/measurements.py --add FILE NAME    first makes FILE, a results.json, the results file NAME, with
-                                             a line for each turn
+    python3 tools/measurements.py --add [NAME=]FILE..   puts results files there first, under their names or
+                                             others; those of `baton bench` with a line for each turn
 
 The text comes from docs/measurements.in.md. A results file is results.json of `baton bench` or a record
 of tables as tools/record.py writes it; either is read as tables: rows of named values. Of a bench the rows are
@@ -21,6 +21,7 @@ implementation, size and regime (impl, size, regime), with the statistics of src
     {{meta NAME}}        date, GPU, driver, versions and command; why it is incomplete
     {{warnings NAME}}    of a bench: everything that is doubtful, a line each
     {{notes NAME}}       of a table
+    {{if NAME}} .. {{end if}}        only where there is such a results file
     {{part NAME}} .. {{end part}}    no part of the page: it goes between the two lines
         <!-- measured NAME: begin (tools/measurements.py) -->  and  <!-- measured NAME: end -->
         of README.md or another page
@@ -163,9 +164,9 @@ class Writer:
         """Kind, table, options and conditions of a marker's text."""
         kind, *rest = shlex.split(text)
         if kind not in self.KINDS:
-            alone = kind in ("rows", "table", "part", "end")
+            alone = kind in ("rows", "table", "part", "if", "end")
             raise Wrong(f"{kind} must stand alone in its line" if alone else
-                        f"unknown marker {kind}; there are {listed([*self.KINDS, 'rows', 'table', 'part'])}")
+                        f"unknown marker {kind}; there are {listed([*self.KINDS, 'rows', 'table', 'part', 'if'])}")
         if not rest:
             raise Wrong(f"{kind} needs the name of a results file")
         return kind, self.table(rest[0]), *self.pairs(rest[1:])
@@ -216,7 +217,8 @@ class Writer:
         driver = a.get("driver") and f"driver {a['driver']}"
         versions = [f"{k} {v}" for k, v in (a.get("versions") or {}).items()]
         said = ", ".join(filter(None, [a.get("date"), a.get("gpu"), driver, *versions]))
-        said += f": `{a['command']}`" if a.get("command") else ""
+        if a.get("command"):
+            said += f": {a['command']}" if "`" in a["command"] else f": `{a['command']}`"
         return said + (f". **Incomplete: {a['incomplete']}**" if a.get("incomplete") else "")
 
     def warnings(self, table, options, where):
@@ -260,26 +262,41 @@ class Writer:
         texts = [form(table.value(f, where, group), match[2]) for f in field.split("..")]
         return " to ".join(texts if set(texts) != {"–"} else ["–"])
 
+    def there(self, name):
+        """Is there a results file of this name?"""
+        return any(t == name or t.startswith(name + ".") for t in self.tables)
+
+    @staticmethod
+    def behind(rest, end):
+        """What comes behind the line `end`."""
+        size = next((i for i, (_, t) in enumerate(rest) if t == end), None)
+        if size is None:
+            raise Wrong(f"there is no {end} for it")
+        return rest[size + 1:]
+
     def lines(self, template):
         """(part or "", line number, text) of everything that the template makes."""
-        rest, part = list(enumerate(template, 1)), ""
+        rest, part, inside = list(enumerate(template, 1)), "", False
         while rest:
             self.line, text = rest.pop(0)
-            block = re.fullmatch(r"\{\{(rows|table|part|end)\b(.*)\}\}", text)
+            block = re.fullmatch(r"\{\{(rows|table|part|if|end)\b(.*)\}\}", text)
             kind, words = (block[1], shlex.split(block[2])) if block else (None, [])
             if kind == "part":
                 part = words[0]
             elif kind == "end" and words == ["part"]:
                 part = ""
+            elif kind == "end" and words == ["if"] and inside:
+                inside = False
+            elif kind == "if":
+                inside = self.there(words[0] if words else "")
+                rest = rest if inside else self.behind(rest, "{{end if}}")
             elif kind == "end":
-                raise Wrong("{{end}} without {{rows}}")
+                raise Wrong(f"{text} ends nothing")
             elif kind == "table":
                 yield from ((part, self.line, made) for made in self.whole(words))
             elif kind == "rows":
-                size = next((i for i, (_, t) in enumerate(rest) if t == "{{end}}"), None)
-                if size is None:
-                    raise Wrong("{{rows}} without {{end}}")
-                body, rest = rest[:size], rest[size + 1:]
+                after = self.behind(rest, "{{end}}")
+                body, rest = rest[:len(rest) - len(after) - 1], after
                 yield from ((part, number, made) for number, made in self.repeated(words, body))
             else:
                 made = MARKER.sub(lambda m: self.inline(m[1]), text)
@@ -291,7 +308,7 @@ class Writer:
     def forgotten(self):
         """What the pages must not leave out."""
         for name, table in self.tables.items():
-            if name not in self.used:
+            if not any(u.partition(".")[0] == name.partition(".")[0] for u in self.used):
                 yield f"no marker uses {name} of {RESULTS}"
             if table.about and table.about.get("warnings") is not None:
                 for kind, names in self.told.items():
@@ -374,16 +391,34 @@ def differences(root, made):
                 break
 
 
+def add(root, name, file):
+    """Puts a file into docs/results, as `name` if that is not empty."""
+    text = Path(file).read_text()
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as e:
+        raise Wrong(f"{file}:{e.lineno}: {e.msg}")
+    name = name or Path(file).stem
+    if name == "results":
+        raise Wrong(f"{file}: which name should it have? NAME={file}")
+    where = re.compile(r" (-o[ =]?|--record[ =])\S+")  # of that machine, and nobody's business
+    if data.get("kind") == "table":
+        text = text.replace(json.dumps(data["command"], ensure_ascii=False),
+                            json.dumps(where.sub("", data["command"]), ensure_ascii=False))
+    else:
+        text = bench_stats.compact(data | {"command": where.sub("", data["command"])})
+    (root / RESULTS / f"{name}.json").write_text(text)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--check", action="store_true", help="write nothing, fail when something differs")
     options.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
-    options.add_argument("--add", nargs=2, metavar=("FILE", "NAME"), help="makes a results.json a results file")
+    options.add_argument("--add", nargs="+", default=[], metavar="[NAME=]FILE", help="puts results files there first")
     o = options.parse_args()
-    if o.add:
-        data = json.loads(Path(o.add[0]).read_text())
-        (o.root / RESULTS / f"{o.add[1]}.json").write_text(bench_stats.compact(data))
     try:
+        for file in o.add:
+            add(o.root, *file.rpartition("=")[::2])
         made = pages(o.root)
     except (Wrong, OSError) as e:
         print(e)
