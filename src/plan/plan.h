@@ -142,6 +142,13 @@ int plan_add_workspace(Arena *a, ExprPool *e, Diag *d, Plan *p, const char *name
 // parameters.
 int plan_bounds(ExprPool *e, const Plan *p, int param, OpsHostBound *out);
 
+// ---- extend.c: for passes that add parameters ---------------------------------------------------
+// The name, or with a number behind it the first that no parameter and no symbol has; interned.
+const char *plan_free_name(const Plan *p, ExprPool *e, const char *wanted);
+// Puts `q` behind the caller's parameters under a free name; a scalar gets a symbol of that name.
+// Returns its index. The kernels' arguments stay as they are.
+int plan_add_argument(Arena *a, ExprPool *e, Plan *p, PlanParam q);
+
 // ---- eval.c: the plan with numbers --------------------------------------------------------------
 typedef struct {                      // a tensor or scalar as the caller passes it
     void *data;                       // host or device address; owned by the caller

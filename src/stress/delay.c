@@ -357,22 +357,6 @@ static void use_idle_warps(Rewrite *r)
     else fn->buffers.n--;
 }
 
-// The builder knows the names that the kernel has already.
-static void take_names(ThreadBuilder *b)
-{
-    Arena *a = b->mod->arena;
-    for (int i = 0; i < NAMES_COUNT; i++) b->taken[i] = map_new(a);
-    Intern *names = expr_pool_names(b->mod->exprs);
-    for (int i = 0; i < b->fn->buffers.n; i++)
-        map_put(b->taken[NAMES_BUFFERS], intern(names, b->fn->buffers.at[i].name), (void *)1);
-    for (int i = 0; i < b->fn->unrolls.n; i++)
-        map_put(b->taken[NAMES_UNROLLS], intern(names, b->fn->unrolls.at[i]), (void *)1);
-    for (int i = 0; i < b->fn->regs.n; i++)
-        map_put(b->taken[NAMES_REGS], intern(names, b->fn->regs.at[i].name), (void *)1);
-    for (int i = 0; i < b->fn->params.n; i++)
-        map_put(b->taken[NAMES_PARAMS], intern(names, b->fn->params.at[i].name), (void *)1);
-}
-
 static bool has_points(const ThreadBlock *b)
 {
     for (int i = 0; i < b->n; i++) {
@@ -388,7 +372,7 @@ static bool has_points(const ThreadBlock *b)
 static void instrument_kernel(ThreadModule *m, ThreadFn *fn, StressProgram *out)
 {
     Rewrite r = {.b = {.mod = m, .fn = fn}, .out = out};
-    take_names(&r.b);
+    thread_take_names(&r.b);
     for (int i = 0; i < out->nparams; i++)
         r.param[i] = thread_add_param(&r.b, param_name[MIN(i, (int)P_POINTS)], PARAM_S32);
     if (!has_points(&fn->body)) return;
@@ -410,57 +394,17 @@ static void instrument_kernel(ThreadModule *m, ThreadFn *fn, StressProgram *out)
 }
 
 // ---- the plan -----------------------------------------------------------------------------------
-static const char *free_name(const Plan *p, Intern *names, const char *wanted)
-{
-    const char *name = intern(names, wanted);
-    for (int k = 0, i = 0; i < p->params.n + p->symbols.n; i++) {
-        const char *taken =
-            i < p->params.n ? p->params.at[i].name : p->symbols.at[i - p->params.n].name;
-        if (strcmp(taken, name) != 0) continue;
-        name = intern_printf(names, "%s_%d", wanted, ++k);
-        i = -1;
-    }
-    return name;
-}
-
-// Parameters from `at` on have moved `by` places.
-static void move_params(Plan *p, int at, int by)
-{
-    for (int i = 0; i < p->symbols.n; i++)
-        if (p->symbols.at[i].param >= at) p->symbols.at[i].param += by;
-    for (int i = 0; i < p->steps.n; i++) {
-        PlanStep *s = p->steps.at[i];
-        if (s->kind != STEP_KERNEL && s->param >= at) s->param += by;
-        for (int k = 0; k < s->args.n; k++) {
-            PlanArg *g = &s->args.at[k];
-            if ((g->kind == ARG_TENSOR || g->kind == ARG_FLOAT) && g->index >= at) g->index += by;
-        }
-        for (int k = 0; k < s->tmaps.n; k++)
-            if (s->tmaps.at[k].param >= at) s->tmaps.at[k].param += by;
-    }
-}
-
-// Scalars behind the caller's parameters and in front of the workspaces, each with a symbol of its
-// name, and as the last arguments of every kernel.
+// Scalars behind the caller's parameters, and as the last arguments of every kernel.
 static void extend_plan(ThreadModule *m, Plan *p, const StressProgram *out)
 {
-    Arena *a = m->arena;
-    Intern *names = expr_pool_names(m->exprs);
-    int at = out->first_param, by = out->nparams, old = p->params.n;
-    move_params(p, at, by);
-    for (int i = 0; i < by; i++) vec_push(a, &p->params, ((PlanParam){.name = ""}));
-    memmove(&p->params.at[at + by], &p->params.at[at], sizeof p->params.at[0] * (size_t)(old - at));
-    for (int i = 0; i < by; i++) {
-        p->params.at[at + i] = (PlanParam){.name = ""};
-        const char *name = free_name(p, names, param_name[MIN(i, (int)P_POINTS)]);
-        p->params.at[at + i] = (PlanParam){.name = name, .kind = PLAN_SCALAR, .type = DT_S32,
-                                           .in = true, .align = 4};
-        vec_push(a, &p->symbols,
-                 ((PlanSymbol){.name = name, .source = SYM_SCALAR, .param = at + i}));
-        for (int k = 0; k < p->steps.n; k++) {
-            PlanArg arg = {.kind = ARG_VALUE, .value = expr_var(m->exprs, name)};
-            if (p->steps.at[k]->kind == STEP_KERNEL) vec_push(a, &p->steps.at[k]->args, arg);
-        }
+    for (int i = 0; i < out->nparams; i++) {
+        PlanParam q = {.name = param_name[MIN(i, (int)P_POINTS)], .kind = PLAN_SCALAR,
+                       .type = DT_S32, .in = true, .align = 4};
+        int at = plan_add_argument(m->arena, m->exprs, p, q);
+        PlanArg arg = {.kind = ARG_VALUE, .value = expr_var(m->exprs, p->params.at[at].name)};
+        for (int k = 0; k < p->steps.n; k++)
+            if (p->steps.at[k]->kind == STEP_KERNEL)
+                vec_push(m->arena, &p->steps.at[k]->args, arg);
     }
 }
 

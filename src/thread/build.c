@@ -39,6 +39,21 @@ static const char *unique_name(ThreadBuilder *b, ThreadNames space, const char *
     return unique;
 }
 
+void thread_take_names(ThreadBuilder *b)
+{
+    const ThreadFn *fn = b->fn;
+    Intern *names = expr_pool_names(b->mod->exprs);
+    for (int i = 0; i < NAMES_COUNT; i++) b->taken[i] = map_new(arena_of(b));
+    for (int i = 0; i < fn->buffers.n; i++)
+        map_put(b->taken[NAMES_BUFFERS], intern(names, fn->buffers.at[i].name), (void *)1);
+    for (int i = 0; i < fn->unrolls.n; i++)
+        map_put(b->taken[NAMES_UNROLLS], intern(names, fn->unrolls.at[i]), (void *)1);
+    for (int i = 0; i < fn->regs.n; i++)
+        map_put(b->taken[NAMES_REGS], intern(names, fn->regs.at[i].name), (void *)1);
+    for (int i = 0; i < fn->params.n; i++)
+        map_put(b->taken[NAMES_PARAMS], intern(names, fn->params.at[i].name), (void *)1);
+}
+
 // Returns the index of a new array of `count` registers; a name in use gets a number behind it.
 int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count)
 {

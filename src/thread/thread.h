@@ -268,6 +268,7 @@ typedef struct {
     Operand guard;         // given to it
     Map *taken[NAMES_COUNT]; // per name space: the names in use; NULL: none yet
 } ThreadBuilder;
+void thread_take_names(ThreadBuilder *b); // for a kernel that has declarations already
 int thread_add_reg(ThreadBuilder *b, const char *name, RegClass c, int count); // makes name unique
 int thread_add_buffer(ThreadBuilder *b, ThreadBuffer buf);
 // Each returns the index of the new declaration; buffers and parameters get unique names too.
