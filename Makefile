@@ -165,7 +165,7 @@ $(B)/tests/sets_tool: tests/unit/sets_tool.c $(SETS:%.c=$(B)/%.o) $(B)/libbaton.
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SETS:%.c=$(B)/%.o) $(B)/libbaton.a $(ISL) $(LDLIBS)
 
 # What reads JSON, which the library does not.
-$(B)/tests/json_test $(B)/tests/peer_test $(B)/tests/bench_tool: $(B)/tests/%: tests/unit/%.c $(READERS:%.c=$(B)/%.o) $(JSON:%.c=$(B)/%.o) $(B)/libbaton.a Makefile
+$(B)/tests/json_test $(B)/tests/peer_test $(B)/tests/bench_tool: $(B)/tests/%: tests/unit/%.c $(patsubst %.c,$(B)/%.o,$(filter-out src/cli/%,$(READERS))) $(JSON:%.c=$(B)/%.o) $(B)/libbaton.a Makefile
 	@mkdir -p $(@D)
 	@echo "  cc    $<"
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $@.d -o $@ $(filter %.c %.o %.a,$^) $(JANSSON) $(LDLIBS)

@@ -144,6 +144,15 @@ def assemble_test(build, source, defines, scratch):
             raise Failure(output)
 
 
+def clocks_test(build, source, scratch):
+    """With clock reads, as `baton trace` runs it on a GPU."""
+    for words in ([str(build / "tests" / "trace_tool"), "ptx", source, f"{scratch}.ptx"],
+                  ["sh", "tools/assemble.sh", f"{scratch}.ptx"]):
+        got, output = execute(words)
+        if got:
+            raise Failure(output)
+
+
 def cuda_test(build, words, scratch):
     """What a command prints as CUDA C++ compiles without a warning or a spill."""
     got, output = execute(program(build, words + [f"{scratch}.cu"]))
@@ -215,6 +224,9 @@ def collect(build, sanitized):
             if not sanitized:
                 yield (f"ptxas {kernel} {' '.join(defines)}".rstrip(),
                        lambda s, p=p, d=defines: assemble_test(build, str(p), d, s), missing)
+        if not sanitized:
+            yield (f"ptxas {kernel} with clock reads",
+                   lambda s, p=p: clocks_test(build, str(p), s), missing)
     if sanitized:
         return
     for folder in ("docs", "exec", "hazard", "lang", "lower", "pipeline"):

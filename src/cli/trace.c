@@ -23,7 +23,7 @@ static const CliOption options[] = {
     {"--kernel", "NAME", "its first launch, when several kernels are launched; default the first"},
     {"--arg", "NAME=SPEC", "contents of an input, as for baton run"},
     {"--seed", "N", "of generated inputs and of the schedule; default 0"},
-    {"--device", "WHICH", "emu (default)"},
+    {"--device", "WHICH", "auto (default: a GPU if there is one, else the emulator), emu, cuda:N"},
     {"--schedule", "KIND", "emulator: round-robin (default), random, adversarial"},
     {"--sms", "N", "emulator: multiprocessors of the card; default 132"},
     {"--from", "TIME", "SVG: where the picture begins, in steps or cycles"},
@@ -214,10 +214,6 @@ static int trace_job(Job *r, TraceWords *t, Buf *cubin)
     if (!job_bind_sizes(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     if (r->from_case) stress_fill_case(r->from_case, r);
     int status = job_open_device(r);
-    if (status == EXIT_RIGHT && !job_on_emulator(r)) {
-        diag_error(r->diag, (Loc){0}, "--device=emu", "baton trace runs on the emulator only");
-        return EXIT_INPUT;
-    }
     if (status == EXIT_RIGHT && !run_code(r, cubin)) return EXIT_INPUT;
     if (status == EXIT_RIGHT) status = job_prepare(r);
     if (status != EXIT_RIGHT) return status;
@@ -225,7 +221,7 @@ static int trace_job(Job *r, TraceWords *t, Buf *cubin)
     TraceLog log = {.arena = r->arena};
     Buf hazards = {0};
     t->want.hazards = &hazards;
-    status = trace_on_emulator(r, &t->want, &log);
+    status = (job_on_emulator(r) ? trace_on_emulator : trace_on_gpu)(r, &t->want, &log);
     if (hazards.n) fwrite(hazards.s, 1, hazards.n, stderr);
     if (log.records.n) {
         int written = tell(r, t, &log);
@@ -258,7 +254,7 @@ static int trace_words(void *job, Arena *a, Diag *d)
 
 int cli_trace(int argc, char **argv)
 {
-    TraceWords t = {.o = {.job = {.device = "emu", .seeds = 1, .schedule = SCHED_ROUND_ROBIN}},
+    TraceWords t = {.o = {.job = {.device = "auto", .seeds = 1, .schedule = SCHED_ROUND_ROBIN}},
                     .from = -1, .to = -1, .rounds = -1};
     CliCommand c = {
         .name = "trace",
@@ -267,7 +263,8 @@ int cli_trace(int argc, char **argv)
                  "and the tensor cores; stalls are named by\nwhat they wait for.\n",
         .more = "On the emulator times are steps: rounds in which every warp that can run executes "
                 "one operation. They\nshow what overlaps and who waits for whom, and are no "
-                "cycles. See docs/trace.md.\n\n"
+                "cycles. On a GPU a copy of the kernel with clock\nreads at its event operations "
+                "runs; the summary says how much slower it is. See docs/trace.md.\n\n"
                 "Exit status: 0 written, 1 the run had a hazard, 2 bad usage or input, 3 device "
                 "trouble.\n",
         .needs = "a .co file",

@@ -565,12 +565,12 @@ EmuResult emu_op_DELAY(EmuWarp *w, const EmuOp *op, u32 mask)
     return RUN_YIELD;
 }
 
-// In place of cycles, the operations of all warps of the block before this warp's turn began: it
-// never falls, and that is all that it says.
+// In place of cycles, the operations of all warps of the block before this warp's turn began and
+// the reads of the clock so far: it rises from read to read, and that is all that it says.
 EmuResult emu_op_CLOCK(EmuWarp *w, const EmuOp *op, u32 mask)
 {
-    u32 *d = emu_reg(w, &op->o[0]);
-    for (u32 m = mask; m; m &= m - 1) d[emu_first_lane(m)] = (u32)w->cta->steps;
+    u32 *d = emu_reg(w, &op->o[0]), now = (u32)(w->cta->steps + ++w->cta->clock_reads);
+    for (u32 m = mask; m; m &= m - 1) d[emu_first_lane(m)] = now;
     return RUN_NEXT;
 }
 

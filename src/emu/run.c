@@ -521,7 +521,7 @@ static void start_cta(EmuCta *c, i64 index)
     c->id[1] = index / grid[0] % grid[1];
     c->id[2] = index / grid[0] / grid[1];
     c->dead = c->over = false;
-    c->steps = 0;
+    c->steps = c->clock_reads = 0;
     c->rng = hash_bytes(&index, sizeof index, r->launch->seed * 0x9e3779b97f4a7c15ull + 1);
     memset(c->smem, 0xff, c->smem_bytes); // NaN for what nobody writes
     for (int i = 0; i < c->bars_n; i++) {

@@ -373,6 +373,7 @@ struct EmuCta {
     bool dead;                 // deadlock, limit or trap: stop this CTA
     u32 regs_used, regs_limit; // registers per lane, summed over warps (setmaxnreg)
     i64 steps;                 // operations of all warps
+    i64 clock_reads;           // of the clock, by all warps
     u64 rng;                   // state of the scheduler's generator
     u32 early_load, late_wgmma, late_store, late_cp; // chances of 256, by schedule
     i64 change_at;             // adversarial: step of the next priority change
