@@ -124,12 +124,21 @@ def check(tool, case, folder):
         need(len(line) <= 120 or line.startswith("warning: "), "wider than 120 columns", line)
 
 
+def check_rules(tool):
+    """The table of docs/bench.md is that of the guards."""
+    rows = run(tool, "rules", "markdown")[1]
+    need(rows and rows in (FOLDER.parent.parent / "docs/bench.md").read_text(),
+         "these rows must stand in docs/bench.md", rows)
+
+
 def tests(build):
     """Yields (name, function without arguments)."""
+    tool = build / "tests" / "bench_tool"
+    yield "bench rules", lambda: check_rules(tool)
     for path in sorted(FOLDER.glob("*.json")):
         record = json.loads(path.read_text())
         for case in record.get("cases", []) if "about" in record else []:
             def one(case=case):
                 with tempfile.TemporaryDirectory() as folder:
-                    check(build / "tests" / "bench_tool", case, Path(folder))
+                    check(tool, case, Path(folder))
             yield f"bench {path.stem}: {case['name']}", one

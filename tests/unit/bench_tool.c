@@ -3,6 +3,7 @@
 //   bench_tool WHAT FILE           warnings | text | markdown | csv, after the guards have looked
 //   bench_tool store FILE DIR [zh] the folder of results
 //   bench_tool compare A B         exit status 1 when something became slower
+//   bench_tool rules markdown      the table of the guards
 // Exit status 2: a file could not be read, and why.
 #include "../../src/bench/bench.h"
 
@@ -21,6 +22,12 @@ static void warnings(const Bench *b, Buf *out)
     }
 }
 
+static void rules(Buf *out)
+{
+    for (int i = 0; i < BENCH_WARNINGS; i++)
+        buf_printf(out, "| %s | %s |\n", bench_warning_name[i], bench_warning_rule[i]);
+}
+
 static int run(int argc, char **argv, Arena *a, Diag *d, Buf *out)
 {
     static const struct {
@@ -29,6 +36,10 @@ static int run(int argc, char **argv, Arena *a, Diag *d, Buf *out)
     } prints[] = {{"json", bench_json}, {"warnings", warnings}, {"text", bench_text},
                   {"markdown", bench_markdown}, {"csv", bench_csv}};
     const char *what = argv[1];
+    if (strcmp(what, "rules") == 0) {
+        rules(out);
+        return 0;
+    }
     Bench *b = bench_load_folder_or_file(a, argv[2], d);
     if (!b) return 2;
     if (strcmp(what, "json") != 0) bench_warn(b);
