@@ -18,8 +18,8 @@ typedef struct {
     i64 time;
     u32 *round;            // per loop
     int last;              // point before; -1: none
-    TracePlace wait;       // of the last wait
-    i64 wait_n;
+    TraceRecord wait;      // that has not passed; op NULL: none
+    bool bad;              // a record names a slot that is not there, or no wait that began
 } Decoder;
 
 static const u32 *record(const Decoder *d, i64 k)
@@ -75,7 +75,7 @@ static u32 further(const Decoder *d, i64 at, int k)
     return record(d, at + 1 + k / TRACE_WORDS)[k % TRACE_WORDS];
 }
 
-static TracePlace place(const Decoder *d, const TraceSlot *s, i64 at)
+static TracePlace place(Decoder *d, const TraceSlot *s, i64 at)
 {
     const ThreadBuffer *b = s->buffer < 0 ? NULL : &d->p->plain->buffers.at[s->buffer];
     i64 slot = s->slot, address = 0, bytes = 8;
@@ -90,7 +90,9 @@ static TracePlace place(const Decoder *d, const TraceSlot *s, i64 at)
     }
     if (b && s->from != SLOT_FIXED) {
         if (b->kind == BUF_SHARED) bytes = thread_buffer_bytes(b) / b->dim[0]->value;
-        slot = (address - d->smem - b->offset) / bytes;
+        address -= (i64)d->smem + b->offset;
+        slot = address / bytes;
+        d->bad |= address < 0 || address >= thread_buffer_bytes(b);
     }
     return (TracePlace){s->buffer, (i32)slot, TRACE_UNKNOWN};
 }
@@ -111,6 +113,9 @@ static void put_point(Decoder *d, const TracePoint *p, i64 at)
 {
     TraceRecord r = {.time = d->time, .op = p->op, .kind = p->kind, .warp = (u8)d->warp, .n = p->n,
                      .round = round_of(d, p->loop), .at = TRACE_NOWHERE, .other = TRACE_NOWHERE};
+    // Nothing stands between a wait and its end.
+    bool passes = p->kind == TRACE_PASS;
+    d->bad |= d->wait.op ? !passes || p->op != d->wait.op : passes;
     if (p->kind == TRACE_PRODUCT) {
         put_products(d, r, p, at);
         return;
@@ -119,8 +124,8 @@ static void put_point(Decoder *d, const TracePoint *p, i64 at)
     r.other = place(d, &p->other, at);
     if (p->bytes_word >= 0) r.n = further(d, at, p->bytes_word);
     if (p->parity) r.n = record(d, at)[0] >> 31;
-    if (p->kind == TRACE_WAIT) d->wait = r.at, d->wait_n = r.n;
-    if (p->kind == TRACE_PASS) r.at = d->wait, r.n = d->wait_n;
+    if (passes) r.at = d->wait.at, r.n = d->wait.n;
+    d->wait = p->kind == TRACE_WAIT ? r : (TraceRecord){0};
     put(d, r);
 }
 
@@ -143,6 +148,7 @@ static const char *decode_warp(Decoder *d)
     if (!end[0]) return arena_printf(a, "warp %d did not come to its end", d->warp);
     d->time = 0;
     d->last = -1;
+    d->wait = (TraceRecord){0};
     while (k < MIN(total, rows)) {
         int point = (int)(record(d, k)[0] & 0xffff) - 1;
         bool known = point >= 0 && point < p->points.n;
@@ -154,9 +160,15 @@ static const char *decode_warp(Decoder *d)
         if (next > MIN(total, rows)) break;
         advance(d, record(d, k)[1]);
         if (q->kind != TRACE_KIND_COUNT) put_point(d, q, k);
+        if (d->bad)
+            return arena_printf(a, "warp %d: record %lld cannot be", d->warp, (long long)k);
         k = next;
     }
     d->log->lost += total - k;
+    if (d->wait.op) { // its end found no place, so it goes as well
+        d->log->records.n--;
+        d->log->lost++;
+    }
     advance(d, end[1]);
     put(d, (TraceRecord){.time = d->time, .kind = TRACE_END, .warp = (u8)d->warp,
                          .at = TRACE_NOWHERE, .other = TRACE_NOWHERE});
@@ -169,7 +181,7 @@ const char *trace_decode(const TraceProgram *p, const u32 *buffer, i64 records, 
                  .round = ARENA_ARRAY(log->arena, u32, p->loops.n + 1)};
     log->fn = p->plain;
     log->unit = TRACE_CYCLES;
-    if (records < 3 * p->warps) return "a buffer with no room for a record of each warp";
+    if (records < TRACE_MIN_RECORDS * p->warps) return "a buffer with no room for a record of each warp";
     for (int k = 0; k < 2; k++) { // the earliest first record is time 0
         for (d.warp = 0; d.warp < p->warps; d.warp++) {
             u32 clock = record(&d, 1)[1];

@@ -547,6 +547,7 @@ static Plan *copy_plan(Arena *a, const Plan *p)
     *to = *p;
     COPY_VEC(a, &to->params, &p->params);
     COPY_VEC(a, &to->symbols, &p->symbols);
+    COPY_VEC(a, &to->checks, &p->checks);
     COPY_VEC(a, &to->steps, &p->steps);
     for (int i = 0; i < p->steps.n; i++) {
         PlanStep *s = to->steps.at[i] = ARENA_NEW(a, PlanStep);
@@ -575,6 +576,11 @@ static void extend_plan(const ThreadModule *m, TraceProgram *out)
     PlanSymbol extent = {.name = records->name, .source = SYM_EXTENT, .param = out->buffer};
     vec_push(a, &p->symbols, extent);
     out->cta = plan_add_argument(a, e, p, cta);
+    const Expr *room = expr_const(e, TRACE_MIN_RECORDS * out->warps), *end = expr_const(e, BEYOND);
+    const Expr *fits = expr_bin(e, EX_LAND, expr_bin(e, EX_LE, room, records),
+                                expr_bin(e, EX_LT, records, end));
+    PlanCheck check = {.cond = fits, .text = "the buffer has room for each warp"};
+    vec_push(a, &p->checks, check);
     const Expr *number = expr_var(e, p->params.at[out->cta].name);
     for (int i = 0; i < p->steps.n; i++) {
         PlanStep *s = p->steps.at[i];

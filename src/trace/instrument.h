@@ -14,7 +14,7 @@
 // record k of warp w at k * warps + w. Record 0 of a warp is written last: {index behind its last
 // record, clock}. The others: {point + 1 | what lies above it, clock}, then the further words of
 // the point.
-enum { TRACE_WORDS = 2, TRACE_MAX_POINTS = 0xfffe };
+enum { TRACE_WORDS = 2, TRACE_MIN_RECORDS = 3, TRACE_MAX_POINTS = 0xfffe }; // MIN: of a warp
 
 // Where the slot of a place comes from.
 typedef enum {

@@ -168,6 +168,19 @@ static void lanes(void)
 // ---- the buffer ---------------------------------------------------------------------------------
 static void limits(void)
 {
+    // A wait whose end finds no place is none.
+    Text w = instrument("kernel k\n  threads 32\n  reg b32 i\n{\n"
+                        "  for %i = 0 to 9 step 1 {\n    bar.sync 0, 32\n  }\n}\n");
+    for (int rows = 3; rows < 20; rows++) {
+        TraceLog log = run(&w, 1, rows);
+        int pairs = MIN((rows - 2) / 2, 9);
+        check(log.records.n == 2 * pairs + 2 && log.lost == 18 - 2 * pairs, "waits by pairs");
+        check(log.records.n < 3 || log.records.at[log.records.n - 2].kind == TRACE_PASS,
+              "the last wait has its end");
+    }
+    arena_free(w.arena);
+
+
     Text t = instrument("kernel k\n  threads 64\n  reg b32 i\n{\n"
                         "  for %i = 0 to 50 step 1 {\n    cp.async.commit\n  }\n}\n");
     for (int rows = 3; rows < 60; rows++) {
@@ -199,9 +212,11 @@ static void garbage(void)
             words[i] = any % 3 ? any % 5 : any * 977;
         }
         TraceLog log = {.arena = t.arena};
-        refused += trace_decode(&t.made, words, ROWS * 2, &log) != NULL;
+        bool bad = trace_decode(&t.made, words, ROWS * 2, &log) != NULL;
+        refused += bad;
+        if (!bad) check(trace_build(t.arena, &log) != NULL, "what is not refused has a timeline");
     }
-    check(refused > 10000, "most of them are refused");
+    check(refused > 10000 && refused < 20000, "most of them are refused");
     arena_free(t.arena);
 }
 
