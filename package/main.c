@@ -88,7 +88,8 @@ static bool read_file(const char *path, const char *sha256, Buf *out, Arena *a, 
 {
     const char *why = file_read(path, out, MAX_CODE);
     if (why) {
-        diag_error(d, (Loc){0}, NULL, "cannot read %s: %s", path, why);
+        diag_error(d, (Loc){0}, sha256 ? NULL : "without --skip-build ./run.sh --cuda builds it",
+                   "cannot read %s: %s", path, why);
         return false;
     }
     if (sha256 && strcmp(sha256_hex(a, out->s ? out->s : "", out->n), sha256) != 0)
@@ -154,14 +155,13 @@ static bool is_listed(const char *list, const char *name)
 // Those that are listed, or all. A name in the list that no kernel has is an error.
 static void load_kernels(const Options *o, BenchKernel *out, int *n, Arena *a, Diag *d)
 {
-    const char *names[64];
-    int known = MIN(kernel_count, COUNT(names));
-    for (int i = 0; i < known; i++) names[i] = kernels[i].name;
+    const char **names = ARENA_ARRAY(a, const char *, kernel_count);
+    for (int i = 0; i < kernel_count; i++) names[i] = kernels[i].name;
     for (const char *s = o->backends ? o->backends : ""; *s; s += *s == ',') {
         const char *name = arena_strndup(a, s, strcspn(s, ","));
         bool found = false;
-        for (int i = 0; i < known && !found; i++) found = strcmp(names[i], name) == 0;
-        const char *meant = found ? NULL : cli_closest(name, names, known);
+        for (int i = 0; i < kernel_count && !found; i++) found = strcmp(names[i], name) == 0;
+        const char *meant = found ? NULL : cli_closest(name, names, kernel_count);
         if (!found)
             diag_error(d, (Loc){0}, meant ? arena_printf(a, "did you mean %s?", meant) : NULL,
                        "this package has no kernel `%s`", name);
@@ -294,7 +294,6 @@ static int compete(BenchContest *c, RtDevice *device, Bench *b, Diag *d)
     c->keep = keep;
     c->keep_ctx = &k;
     c->meter = rt_meter_open(NULL, *device->pci ? device->pci : NULL);
-    b->machine.no_meter = rt_meter_missing(c->meter);
     int status = bench_machine(c, device, b, d) ? bench_contest(c, device, b, d) : EXIT_DEVICE;
     bench_text(b, &text);
     fputs(text.s ? text.s : "", stdout);

@@ -86,7 +86,29 @@ static bool make_cuda(Package *p, PackageKernel *k)
     return ok;
 }
 
+// A name of files, of words of a script and of a list with commas.
+static bool has_plain_name(const Package *p, const PackageKernel *k)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    size_t n = strspn(k->name, letters);
+    if (n && !k->name[n] && k->name[0] != '-') return true;
+    diag_error(p->diag, (Loc){0},
+               arena_printf(p->arena, "give it one: 'mine=%s'", k->source.path),
+               "`%s` is no name for a kernel in a package: letters, digits, _ and - make one", k->name);
+    return false;
+}
+
 // ---- together -----------------------------------------------------------------------------------
+// By the reference and all that it is told, such as causal=1.
+static bool same_reference(const Contract *a, const Contract *b)
+{
+    bool same = strcmp(a->reference, b->reference) == 0 && a->arguments.n == b->arguments.n;
+    for (int i = 0; same && i < a->arguments.n; i++)
+        same = strcmp(a->arguments.at[i].key, b->arguments.at[i].key) == 0 &&
+               strcmp(a->arguments.at[i].value, b->arguments.at[i].value) == 0;
+    return same;
+}
+
 static bool fits_the_others(const Package *p, const PackageKernel *k)
 {
     for (int i = 0; i < p->kernels.n; i++) {
@@ -99,10 +121,16 @@ static bool fits_the_others(const Package *p, const PackageKernel *k)
                        k->source.path);
             return false;
         }
-        if (strcmp(other->contract->op, k->contract->op) == 0) continue;
-        diag_error(p->diag, (Loc){0}, "a package for each operation",
-                   "the kernels of a package take turns at one operation; %s is %s, %s is %s",
-                   other->source.path, other->contract->op, k->source.path, k->contract->op);
+        bool same_op = strcmp(other->contract->op, k->contract->op) == 0;
+        if (same_op && same_reference(other->contract, k->contract)) continue;
+        if (same_op)
+            diag_error(p->diag, k->contract->check_loc, "a package for each",
+                       "the kernels of a package compute the same; %s and %s have another reference, "
+                       "or other arguments of it", other->name, k->name);
+        else
+            diag_error(p->diag, k->contract->op_loc, "a package for each operation",
+                       "the kernels of a package take turns at one operation; %s is %s, %s is %s",
+                       other->source.path, other->contract->op, k->source.path, k->contract->op);
         return false;
     }
     return true;
@@ -116,6 +144,7 @@ bool package_add(Package *p, const char *item)
     k.name = word.name;
     k.options = word.options;
     k.source = word.source;
+    if (!has_plain_name(p, &k)) return false;
     bool ok = compile(p, &k) && fits_the_others(p, &k) && make_ptx(p, &k) && make_cuda(p, &k);
     vec_push(p->arena, &p->kernels, k); // owns its texts from here on
     return ok;
