@@ -4,6 +4,7 @@
 #include "table.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
 #define TOLERANCE 0.03      // of throttling and of drift
 #define ABOVE 1.02          // a ceiling may be exceeded by its own noise
 #define FAR_OFF 3.0         // speed against the neighbours
+#define LARGER 1.25         // work of a job that cannot take less time; shapes alone may make up less
 #define MARK_MS 0.0005      // resolution of the clock of events
 #define SHORTEST_MARKS 20   // of a sample
 #define METHODS_APART 0.1
@@ -202,7 +204,7 @@ static bool is_far_off(double x, double p, double q)
     return (x > FAR_OFF * p && x > FAR_OFF * q) || (x * FAR_OFF < p && x * FAR_OFF < q);
 }
 
-// The figures of one implementation in one regime, in order of size.
+// The figures of one implementation in one regime, in order of work.
 static void far_off(Look *row, int n)
 {
     for (int i = 0; i < n && n > 2; i++) {
@@ -233,7 +235,8 @@ static void not_monotone(Look *row, int n)
     for (Look *l = row; l < row + n; l++) {
         if (bench_refused(l->b, l->impl, l->size, (BenchRegime)l->regime)) continue;
         const BenchSize *size = l->b->sizes.at;
-        if (small && size[l->size].work > size[small->size].work && l->s.high < small->s.low) {
+        if (small && size[l->size].work >= LARGER * size[small->size].work &&
+            l->s.high < small->s.low) {
             const char *text = arena_printf(l->b->arena, "%s takes %s and the smaller %s takes %s: one"
                                                          " of the two is wrong",
                                             size[l->size].label, bench_time_unit(l->b, l->s.median),
@@ -244,6 +247,13 @@ static void not_monotone(Look *row, int n)
         }
         small = l;
     }
+}
+
+static int by_work(const void *pa, const void *pb)
+{
+    const Look *a = pa, *b = pb;
+    double x = a->b->sizes.at[a->size].work, y = b->b->sizes.at[b->size].work;
+    return x != y ? (x > y) - (x < y) : a->size - b->size;
 }
 
 static void neighbours(Look *record)
@@ -258,6 +268,7 @@ static void neighbours(Look *record)
                           bench_summary(b, impl, size, (BenchRegime)regime)};
                 if (l.s.samples && !bench_refused(b, impl, size, (BenchRegime)regime)) row[n++] = l;
             }
+            if (n) qsort(row, (size_t)n, sizeof *row, by_work);
             far_off(row, n);
             not_monotone(row, n);
         }
@@ -333,8 +344,8 @@ enum { OF_FIGURE, OF_RECORD };
       " products alone, or, with inputs and outputs of more than twice the level-2 cache, of"      \
       " copying memory, both measured in the same run, is doubtful.")                              \
     X(BENCH_NOT_MONOTONE, "not monotone", RECORD, neighbours,                                      \
-      "A speed more than 3 times off against both neighbours in size is refused; so are a larger"  \
-      " job and a smaller one when the larger takes less time in all rounds.")                     \
+      "A speed more than 3 times off against both neighbours in size is refused; so are two jobs"  \
+      " of which the one with a quarter more work, or more, takes less time in all rounds.")       \
     X(BENCH_THROTTLED, "throttled", FIGURE, throttled,                                             \
       "The first and the last tenth of the samples of a turn differ by more than 3%.")             \
     X(BENCH_DRIFT, "drift", FIGURE, drift,                                                         \
