@@ -14,6 +14,7 @@ import time
 
 GROUP_MS = 0.2           # a sample of group 0 lasts at least this
 CHUNK_MS = 5             # work that is queued at once under load; three of them are ahead
+AFTER_IDLE_MS = 3        # head start of a burst at least
 QUEUE = 800              # launches that a stream takes before the host has to wait
 CYCLES_PER_MS = 2000000  # of the waiting kernel; clocks are below 2 GHz, so it waits no less
 
@@ -71,12 +72,13 @@ class Turn:
 
     def __init__(self, torch, unit, group, host_ms, device_ms):
         self.torch, self.unit, self.group = torch, unit, group
-        self.host_ms, self.device_ms = host_ms, device_ms
+        self.host_ms, self.device_ms, self.idled = host_ms, device_ms, False
 
     def run(self, repeat, warmup=0, load_s=0.0, idle_s=0.0, min_s=0.0, flush=None):
         """The answer to a request. `flush` overwrites the cache; None: it stays warm."""
         self.torch.cuda.synchronize()
-        if idle_s > 0:
+        self.idled = idle_s > 0
+        if self.idled:
             time.sleep(idle_s)
         load_ms = self._launch_until(now_ms() + load_s * 1000, warmup)
         begins, ends, host_ms, bound = (self._cold(repeat, flush) if flush else self._warm(repeat))
@@ -107,9 +109,12 @@ class Turn:
         return now_ms() - started if done else 0.0
 
     def _head_start(self, repeat, host_ms):
-        """Lets the host queue all samples, or what a stream takes; less where it is much faster."""
+        """Lets the host queue all samples, or what a stream takes; less where it is much faster. After
+        idle time it is not: its first calls take several times as long."""
         ahead = min(repeat * host_ms, host_ms * QUEUE / self.group)
-        if host_ms < 0.5 * self.device_ms:
+        if self.idled:
+            ahead = max(5 * ahead, AFTER_IDLE_MS)
+        elif host_ms < 0.5 * self.device_ms:
             ahead = min(ahead, 4 * host_ms)
         self.torch.cuda._sleep(int((1.25 * ahead + 0.1) * CYCLES_PER_MS))
 

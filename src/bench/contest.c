@@ -15,8 +15,7 @@
 #include <time.h>
 
 enum {
-    WATCH_MS = 25,         // between readings during a turn; the energy counter steps every 100
-    BURST_WATCH_MS = 2,    // a burst is over in less
+    WATCH_MS = 25,         // between readings during a turn: more often would slow launching down
     COOL_LIMIT_S = 900,    // a card that does not cool down in that time will not
     TRY_SAMPLES = 20,
 };
@@ -157,7 +156,7 @@ static bool take_turn(Run *r, int rival, BenchRegime regime, int round)
     cool_down(r, &t);
     progress(r, "measuring", &t);
     t.before = read_meter(r);
-    bool watched = r->c->meter && rt_meter_watch(r->c->meter, burst ? BURST_WATCH_MS : WATCH_MS);
+    bool watched = r->c->meter && rt_meter_watch(r->c->meter, WATCH_MS);
     BenchSpan span = {0};
     const char *why = NULL;
     bool ok = who->ops->turn(who, &order, b->arena, &t, &span, &why);
