@@ -31,6 +31,7 @@ static const char *const saying[][SAYINGS] = {
 #define GRID "#e3e7ec"
 #define OURS "#2166ac"
 #define PEERS "#9aa5b1"
+#define BOLD 1.06 // how much wider bold letters are
 
 // Pixels.
 enum {
@@ -118,7 +119,7 @@ static void find_bars(Plot *p)
         }
         if (!any) continue;
         vec_push(b->arena, &p->impls, impl);
-        p->names = MAX(p->names, 1.06 * text_width(b->impls.at[impl].label, 14) + 14);
+        p->names = MAX(p->names, BOLD * text_width(b->impls.at[impl].label, 14) + 14);
     }
     for (int size = 0; size < b->sizes.n; size++)
         for (int i = 0; i < p->impls.n; i++)
@@ -191,12 +192,16 @@ static void put_names(Plot *p, double top)
     }
 }
 
+static const char *title(const Plot *p)
+{
+    return p->b->incomplete ? arena_printf(p->b->arena, "%s%s", p->say[SAY_INCOMPLETE], p->b->title)
+                            : p->b->title;
+}
+
 static void put_head(Plot *p)
 {
     const Bench *b = p->b;
-    Arena *a = b->arena;
-    put_text(p, MARGIN, 36, 20, "font-weight=\"600\" fill=\"" INK "\"",
-             b->incomplete ? arena_printf(a, "%s%s", p->say[SAY_INCOMPLETE], b->title) : b->title);
+    put_text(p, MARGIN, 36, 20, "font-weight=\"600\" fill=\"" INK "\"", title(p));
     bool burst = p->regime == BENCH_BURST;
     Buf line = {0};
     buf_printf(&line, "%s, ", b->machine.name);
@@ -208,26 +213,29 @@ static void put_head(Plot *p)
     buf_free(&line);
 }
 
-static void put_foot(Plot *p, double y)
+// What colours and brackets mean, if `put`; returns where it ends.
+static double put_keys(Plot *p, double y, bool put)
 {
-    const Bench *b = p->b;
-    put_text(p, MARGIN, y, 13, "fill=\"" FAINT "\"", p->say[SAY_LEGEND]);
-    double x = MARGIN;
     static const struct {
         const char *color;
         Saying what;
     } keys[] = {{OURS, SAY_OURS}, {PEERS, SAY_PEERS}};
+    double x = MARGIN;
     for (int i = 0; i < COUNT(keys); i++) {
-        buf_printf(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", x,
-                   y + 11, keys[i].color);
-        put_text(p, x + 18, y + 22, 13, "fill=\"" FAINT "\"", p->say[keys[i].what]);
-        x += 18 + text_width(p->say[keys[i].what], 13) + 22;
+        const char *text = p->say[keys[i].what];
+        if (put) {
+            buf_printf(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/>\n",
+                       x, y - 11, keys[i].color);
+            put_text(p, x + 18, y, 13, "fill=\"" FAINT "\"", text);
+        }
+        x += 18 + text_width(text, 13) + 22;
     }
-    if (b->yardstick < 0) return;
+    if (p->b->yardstick < 0) return x;
     const char *format = p->say[SAY_RATIO], *s = strstr(format, "%s");
-    put_text(p, x, y + 22, 13, "fill=\"" FAINT "\"",
-             arena_printf(b->arena, "%.*s%s%s", (int)(s - format), format,
-                          b->impls.at[b->yardstick].label, s + 2));
+    const char *text = arena_printf(p->b->arena, "%.*s%s%s", (int)(s - format), format,
+                                    p->b->impls.at[p->b->yardstick].label, s + 2);
+    if (put) put_text(p, x, y, 13, "fill=\"" FAINT "\"", text);
+    return x + text_width(text, 13);
 }
 
 void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf *out)
@@ -239,6 +247,10 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
     int across = MIN(MAX(p.sizes.n, 1), (int)IN_A_ROW), down = (p.sizes.n + IN_A_ROW - 1) / IN_A_ROW;
     double panel_height = p.impls.n * ROW + 8 + AXIS + 34;
     double width = MARGIN + p.names + across * (PANEL + GAP) + 8;
+    // One panel is narrower than the lines above and below it.
+    width = MAX(width, 2 * MARGIN + BOLD * text_width(title(&p), 20));
+    width = MAX(width, 2 * MARGIN + text_width(p.say[SAY_LEGEND], 13));
+    width = MAX(width, put_keys(&p, 0, false) + MARGIN);
     double height = HEAD + down * panel_height + FOOT;
     buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\""
                     " viewBox=\"0 0 %.0f %.0f\" font-family=\"%s\">\n", width, height, width, height, FONT);
@@ -251,6 +263,7 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
         if (i % IN_A_ROW == 0) put_names(&p, top);
         put_panel(&p, p.sizes.at[i], MARGIN + p.names + (i % IN_A_ROW) * (PANEL + GAP), top);
     }
-    put_foot(&p, height - FOOT + 20);
+    put_text(&p, MARGIN, height - FOOT + 20, 13, "fill=\"" FAINT "\"", p.say[SAY_LEGEND]);
+    put_keys(&p, height - FOOT + 42, true);
     buf_puts(out, "</svg>\n");
 }

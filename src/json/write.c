@@ -7,12 +7,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Bytes of UTF-8 pass as they are; control characters must be escaped, quote and backslash too.
+// Bytes of the character at `s` if it is valid UTF-8 beyond ASCII, else 0: the shortest form of a
+// code point that is no surrogate.
+static size_t utf8_bytes(const char *s)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    if (u[0] < 0xc2 || u[0] > 0xf4) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((u[i] & 0xc0) != 0x80) return 0;
+    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f)) return 0;
+    if ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f)) return 0;
+    return n;
+}
+
+// UTF-8 passes as it is; control characters must be escaped, quote and backslash too. A byte that is
+// no UTF-8, as in a file name of another encoding, becomes U+FFFD: the document stays readable.
 static void put_string(Buf *out, const char *s)
 {
     buf_putc(out, '"');
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
+        if (c >= 128) {
+            size_t n = utf8_bytes(s);
+            if (n)
+                buf_write(out, s, n);
+            else
+                buf_puts(out, "\xef\xbf\xbd");
+            s += n ? n - 1 : 0;
+            continue;
+        }
         if (c == '"' || c == '\\')
             buf_printf(out, "\\%c", c);
         else if (c == '\n')

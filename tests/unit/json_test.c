@@ -72,6 +72,34 @@ static void layout(Test *t)
     buf_free(&out);
 }
 
+// Texts with anything in them give documents that can be read; what is UTF-8 comes back as it was.
+static void texts(Test *t)
+{
+    static const struct {
+        const char *in, *out;
+    } row[] = {
+        {"\xe4\xb8\xad\xc3\xa9\xf0\x9f\x98\x80", NULL},
+        {"\x7f\x1f\r/", NULL},
+        {"a\xff" "b", "a\xef\xbf\xbd" "b"},
+        {"\xe4\xb8", "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+    };
+    for (int i = 0; i < COUNT(row); i++) {
+        Buf out = {0};
+        JsonWriter w = {.out = &out};
+        json_begin(&w, NULL, '{', true);
+        json_put_text(&w, "k", row[i].in);
+        json_end(&w);
+        Diag *d;
+        JsonValue *v = read_text(t, out.s, &d);
+        const char *got = v ? json_get_text(v, "k") : NULL;
+        check(t, got && strcmp(got, row[i].out ? row[i].out : row[i].in) == 0, "text", out.s);
+        buf_free(&out);
+    }
+}
+
 // Doubles of every size: random bits, and the corners.
 static void numbers(Test *t)
 {
@@ -192,6 +220,7 @@ int main(void)
     Diag *d;
     bool can_read = read_text(&t, "1", &d) != NULL;
     if (can_read) {
+        texts(&t);
         numbers(&t);
         lookups(&t);
         mistakes(&t);
