@@ -60,8 +60,8 @@ typedef struct {
     const TraceTitle *title;
     TraceWindow window;
     Buf *out;
-    double y[MOST_ROWS];   // top of each lane
-    int rows;              // lanes that are drawn
+    int rows, row[MOST_ROWS]; // lanes that are drawn, and their tops
+    double y[MOST_ROWS];
     double bottom;         // of the last lane
 } Page;
 
@@ -221,9 +221,14 @@ static const char *busy_text(const Page *p, const TraceLane *l)
     return arena_printf(p->arena, "%.0f%%", share(trace_lane_time(l, kinds, from, to), from, to));
 }
 
+static const TraceLane *lane_of(const Page *p, int row)
+{
+    return &p->trace->lanes.at[p->row[row]];
+}
+
 static void put_lane(const Page *p, int i)
 {
-    const TraceLane *l = &p->trace->lanes.at[i];
+    const TraceLane *l = lane_of(p, i);
     double y = p->y[i], high = section[l->kind].height, middle = y + high / 2 + 3.5;
     if (l->what) {
         put_text(p, 8, middle - 6, "n", l->name);
@@ -246,12 +251,13 @@ static void put_lane(const Page *p, int i)
 static void put_arrow(const Page *p, const TraceArrow *a)
 {
     if (!a->waited || a->from < p->window.from || a->to > p->window.to) return;
-    if (a->from_lane >= p->rows || a->to_lane >= p->rows) return;
-    const TraceLane *from = &p->trace->lanes.at[a->from_lane];
-    const TraceLane *to = &p->trace->lanes.at[a->to_lane];
-    bool up = p->y[a->from_lane] > p->y[a->to_lane];
-    double y1 = p->y[a->from_lane] + (up ? 0 : section[from->kind].height);
-    double y2 = p->y[a->to_lane] + (up ? section[to->kind].height : 0);
+    int from = 0, to = 0;
+    while (from < p->rows && p->row[from] != a->from_lane) from++;
+    while (to < p->rows && p->row[to] != a->to_lane) to++;
+    if (from == p->rows || to == p->rows) return;
+    bool up = from > to;
+    double y1 = p->y[from] + (up ? 0 : section[lane_of(p, from)->kind].height);
+    double y2 = p->y[to] + (up ? section[lane_of(p, to)->kind].height : 0);
     double x1 = x_of(p, a->from), x2 = x_of(p, a->to), tip = up ? 4 : -4;
     buf_printf(p->out,
                "<path class='a a%d' d='M%.1f %.1fL%.1f %.1fm-2.5 %.1fl2.5 %.1fl2.5 %.1f'/>\n",
@@ -260,18 +266,22 @@ static void put_arrow(const Page *p, const TraceArrow *a)
 
 // ---- frame --------------------------------------------------------------------------------------
 
-// Tops of lanes, sections one below the other.
+// Tops of lanes, sections one below the other. Copies and slots of another time are left out.
 static void place_lanes(Page *p)
 {
     double y = TOP;
     int last = -1;
-    p->rows = MIN(p->trace->lanes.n, (int)MOST_ROWS);
-    for (int i = 0; i < p->rows; i++) {
-        int kind = p->trace->lanes.at[i].kind;
-        if (kind != last) y += SECTION;
-        last = kind;
-        p->y[i] = y;
-        y += section[kind].height + GAP;
+    for (int i = 0; i < p->trace->lanes.n && p->rows < MOST_ROWS; i++) {
+        const TraceLane *l = &p->trace->lanes.at[i];
+        bool seen = l->kind == LANE_ROLE || l->kind == LANE_TENSOR;
+        for (int k = 0; k < l->spans.n; k++)
+            seen |= l->spans.at[k].kind != SPAN_FREE && in_window(p, &l->spans.at[k]);
+        if (!seen) continue;
+        if (l->kind != last) y += SECTION;
+        last = l->kind;
+        p->row[p->rows] = i;
+        p->y[p->rows++] = y;
+        y += section[l->kind].height + GAP;
     }
     p->bottom = y;
 }
@@ -298,8 +308,8 @@ static const char *with_commas(Arena *a, i64 n)
 static void put_grid(const Page *p, double x)
 {
     for (int i = 0, k; i < p->rows; i = k) {
-        int kind = p->trace->lanes.at[i].kind;
-        for (k = i; k < p->rows && p->trace->lanes.at[k].kind == kind;) k++;
+        int kind = lane_of(p, i)->kind;
+        for (k = i; k < p->rows && lane_of(p, k)->kind == kind;) k++;
         buf_printf(p->out, "<path d='M%.1f %.1fV%.1f' class='g'/>\n", x, p->y[i] - 2,
                    p->y[k - 1] + section[kind].height + 2);
     }
@@ -321,7 +331,7 @@ static void put_headings(const Page *p)
     int last = -1;
     i64 from = p->window.from, to = MIN(p->window.to, p->trace->end), time;
     for (int i = 0; i < p->rows; i++) {
-        int kind = p->trace->lanes.at[i].kind;
+        int kind = lane_of(p, i)->kind;
         if (kind == last) continue;
         last = kind;
         put_text(p, 8, p->y[i] - 7, "h", section[kind].title);
@@ -340,8 +350,9 @@ static double put_legend(const Page *p, double y)
 {
     u32 there = 0;
     for (int i = 0; i < p->rows; i++)
-        for (int k = 0; k < p->trace->lanes.at[i].spans.n; k++)
-            there |= 1u << p->trace->lanes.at[i].spans.at[k].kind;
+        for (int k = 0; k < lane_of(p, i)->spans.n; k++)
+            if (in_window(p, &lane_of(p, i)->spans.at[k]))
+                there |= 1u << lane_of(p, i)->spans.at[k].kind;
     double x = LEFT;
     for (int k = 0; k < SPAN_KINDS; k++) {
         if (!(there >> k & 1)) continue;
