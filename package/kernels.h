@@ -1,6 +1,6 @@
-// kernels.h - the kernels of a package as a table: kernels.c, which `baton package` writes. Files are
-// named from the folder of the package on. The launch plan (parameters, grid, tensor maps, checks)
-// stands in comment lines at the head of the PTX.
+// kernels.h - the kernels of a package as a table: kernels.c, which `baton package` writes. Files
+// are named from the folder of the package on. The launch plan (parameters, grid, tensor maps,
+// checks) stands in comment lines at the head of the PTX.
 #ifndef PACKAGE_KERNELS_H
 #define PACKAGE_KERNELS_H
 

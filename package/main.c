@@ -1,7 +1,7 @@
-// main.c - checks the kernels of this package on a GPU against a reference in double precision, and
-// measures those that are right, in turns. Purpose: the figures of `baton bench`, by the same code, on
-// a machine without baton. In: kernels.c and the files that it names. Out: a table on standard output,
-// and results/<UTC time>/.
+// main.c - checks the kernels of this package on a GPU against a reference in double precision,
+// and measures those that are right, in turns. Purpose: the figures of `baton bench`, by the same
+// code, on a machine without baton. In: kernels.c and the files that it names. Out: a table on
+// standard output, and results/<UTC time>/.
 //
 // It is started in the folder of the package; run.sh sees to that.
 #include "kernels.h"
@@ -82,8 +82,8 @@ static void read_words(Options *o, int argc, char **argv, Arena *a, Diag *d)
 }
 
 // ---- kernels ------------------------------------------------------------------------------------
-// A file of the package. Its sum need not be that of the table, since one may try things; but then it
-// is said, and the results have the sum of what ran.
+// A file of the package. Its sum need not be that of the table, since one may try things; but
+// then it is said, and the results have the sum of what ran.
 static bool read_file(const char *path, const char *sha256, Buf *out, Arena *a, Diag *d)
 {
     const char *why = file_read(path, out, MAX_CODE);
@@ -174,8 +174,8 @@ static void load_kernels(const Options *o, BenchKernel *out, int *n, Arena *a, D
 }
 
 // ---- sizes --------------------------------------------------------------------------------------
-// The words of one size. An operation that `baton bench` does not know has no short ones; without any
-// words it gets the sizes of its contract.
+// The words of one size. An operation that `baton bench` does not know has no short ones; without
+// any words it gets the sizes of its contract.
 static bool size_words(const BenchOp *op, const char *text, BenchSizeWords *out, const char **label,
                        Arena *a, Diag *d)
 {
@@ -306,7 +306,8 @@ static int compete(BenchContest *c, RtDevice *device, Bench *b, Diag *d)
 
 static int measure(const Options *o, const char *command, Arena *a, Diag *d)
 {
-    BenchContest c = {.burst = BURST, .regime = {true, true}, .terminal = isatty(STDERR_FILENO) != 0};
+    BenchContest c = {.burst = BURST, .regime = {true, true}};
+    c.terminal = isatty(STDERR_FILENO) != 0;
     BenchKernel *list = ARENA_ARRAY(a, BenchKernel, kernel_count);
     const BenchOp *op = bench_op_of(kernels[0].contract.reference);
     BenchKernel products;

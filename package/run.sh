@@ -27,7 +27,8 @@ END
     cat <<'END'
 
 CC is the C compiler (default cc; nvcc does as well), CFLAGS its options (-O2). NVCC, or CUDA_HOME,
-says where nvcc is. The exit status: 0 right, 1 a wrong result, 2 bad usage, 3 no GPU or its trouble.
+says where nvcc is.
+The exit status: 0 right, 1 a wrong result, 2 bad usage, 3 no GPU or its trouble.
 END
 }
 
@@ -65,8 +66,8 @@ build_cuda() {
     done
 }
 
-# This makes the whole package again, from its own sources with the options that VERSIONS names. This
-# script is one of its files; a shell that runs it keeps the old one open.
+# This makes the whole package again, from its own sources with the options that VERSIONS names.
+# This script is one of its files; a shell that runs it keeps the old one open.
 regenerate() {
     case $baton in
     /*) ;;

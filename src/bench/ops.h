@@ -1,12 +1,12 @@
-// ops.h - what a contest knows of operations: kernels by name, the sizes that are usual and the short way
-// to write them, the formula of the speed, the yardsticks.
+// ops.h - what a contest knows of operations: kernels by name, the sizes that are usual and the
+// short way to write them, the formula of the speed, the yardsticks.
 #ifndef BATON_BENCH_OPS_H
 #define BATON_BENCH_OPS_H
 
 #include "contest.h"
 
-// Operations of one launch of bench/ceiling.co on one multiprocessor: two warpgroups, 8192 rounds of
-// 64 x 256 x 64 multiply-adds.
+// Operations of one launch of bench/ceiling.co on one multiprocessor: two warpgroups, 8192 rounds
+// of 64 x 256 x 64 multiply-adds.
 #define BENCH_PRODUCTS_FLOPS (2.0 * 8192 * 2 * 64 * 256 * 64)
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     const char *reference;    // that the contracts of its kernels name: "attention"
     const char *model;        // makes the inputs where only peers take part: one of `known`
     const char *backends;     // when none are named
-    const char *yardsticks;   // peers that ratios are of when they take part, in order; comma-separated
+    const char *yardsticks;   // peers that ratios are of, the first that takes part; by commas
     const char *sizes;        // when none are given
     const char *fixed;        // sizes that a short size does not give: "B=4 H=32"
     const char *form;         // of a short size: "S", or "M=N=K" and "MxNxK"
@@ -39,8 +39,8 @@ const BenchKnown *bench_known(const BenchOp *op, const char *backend); // NULL: 
 // Peers of the protocol by name, for messages and to tell a slip of the pen from a peer.
 bool bench_is_peer(const char *word);
 const char *bench_backends_of(Arena *a, const BenchOp *op); // "v1, v2, ..., cudnn, fa2, ..."
-// The words of one size, "4096" or "B=1 H=2 S=512", and its short label. False: the reason is in the
-// Diag.
+// The words of one size, "4096" or "B=1 H=2 S=512", and its short label. False: the reason is in
+// the Diag.
 bool bench_size_words(const BenchOp *op, const char *text, BenchSizeWords *out, const char **label,
                       Arena *a, Diag *d);
 

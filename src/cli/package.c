@@ -1,5 +1,5 @@
-// package.c - `baton package`: kernels with a program that checks and measures them, as a folder that
-// builds with a C compiler alone. Nothing runs here; src/package makes the files.
+// package.c - `baton package`: kernels with a program that checks and measures them, as a folder
+// that builds with a C compiler alone. Nothing runs here; src/package makes the files.
 #include "../package/package.h"
 #include "ptxas.h"
 
@@ -75,8 +75,8 @@ static int package(Package *p, const char *const *item, int n)
     return ok ? EXIT_RIGHT : EXIT_INPUT;
 }
 
-// Reads all words even after an error, so that one run tells every mistake. True when help was asked
-// for.
+// Reads all words even after an error, so that one run tells every mistake. True when help was
+// asked for.
 static bool read_words(Package *p, int argc, char **argv, const char **item, int *items)
 {
     CliArgs args = {argc, argv, 0, false, options, COUNT(options), "package", p->arena, p->diag};

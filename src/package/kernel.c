@@ -5,6 +5,7 @@
 #include "../cli/kernel_word.h"
 #include "../cli/machine.h"
 
+#include <ctype.h>
 #include <string.h>
 
 // ---- compiled -----------------------------------------------------------------------------------
@@ -63,8 +64,8 @@ static bool compile_again(Package *p, const PackageKernel *k, PassForm until, bo
     return false;
 }
 
-// PTX, and machine code where there is an assembler. Where the handoff relies on what it makes, there
-// must be one, and its code must pass the audit.
+// PTX, and machine code where there is an assembler. Where the handoff relies on what it makes,
+// there must be one, and its code must pass the audit.
 static bool make_ptx(Package *p, PackageKernel *k)
 {
     Compilation c;
@@ -89,12 +90,14 @@ static bool make_cuda(Package *p, PackageKernel *k)
 // A name of files, of words of a script and of a list with commas.
 static bool has_plain_name(const Package *p, const PackageKernel *k)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    size_t n = strspn(k->name, letters);
-    if (n && !k->name[n] && k->name[0] != '-') return true;
+    bool plain = *k->name && *k->name != '-';
+    for (const char *s = k->name; *s; s++)
+        plain = plain && (isalnum((unsigned char)*s) || *s == '_' || *s == '-');
+    if (plain) return true;
     diag_error(p->diag, (Loc){0},
                arena_printf(p->arena, "give it one: 'mine=%s'", k->source.path),
-               "`%s` is no name for a kernel in a package: letters, digits, _ and - make one", k->name);
+               "`%s` is no name for a kernel in a package: letters, digits, _ and - make one",
+               k->name);
     return false;
 }
 
@@ -125,8 +128,8 @@ static bool fits_the_others(const Package *p, const PackageKernel *k)
         if (same_op && same_reference(other->contract, k->contract)) continue;
         if (same_op)
             diag_error(p->diag, k->contract->check_loc, "a package for each",
-                       "the kernels of a package compute the same; %s and %s have another reference, "
-                       "or other arguments of it", other->name, k->name);
+                       "the kernels of a package compute the same; %s and %s have another "
+                       "reference, or other arguments of it", other->name, k->name);
         else
             diag_error(p->diag, k->contract->op_loc, "a package for each operation",
                        "the kernels of a package take turns at one operation; %s is %s, %s is %s",

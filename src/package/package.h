@@ -1,6 +1,6 @@
-// package.h - a folder that checks and measures kernels on a machine without baton: their sources and
-// generated code, the runtime as C sources, a host program and a script. It holds no path and no
-// date, so that the same kernels give the same bytes.
+// package.h - a folder that checks and measures kernels on a machine without baton: their sources
+// and generated code, the runtime as C sources, a host program and a script. It holds no path and
+// no date, so that the same kernels give the same bytes.
 //
 //   kernel.c   one kernel: its words, compiled to PTX, CUDA C++ and machine code
 //   table.c    kernels.c: what the host program knows of the kernels
@@ -12,8 +12,8 @@
 #include "../cli/compile.h"
 
 // A file of baton's own source that goes into every package. The build embeds them in the command
-// (tools/embed.sh), so that an installed baton needs no source tree. The files of the folder package/
-// go to other places than they have here (write.c).
+// (tools/embed.sh), so that an installed baton needs no source tree. The files of the folder
+// package/ go to other places than they have here (write.c).
 typedef struct {
     const char *name;       // in the source tree: "src/base/base.h"
     const char *data;       // not ended by a NUL

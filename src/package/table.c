@@ -1,6 +1,6 @@
-// table.c - prints kernels.c, the table that the host program of a package has of its kernels: names,
-// files, sums, and of the contract what checking and measuring need. Conditions and workspaces are
-// not in it: they stand in the launch plan at the head of the PTX.
+// table.c - prints kernels.c, the table that the host program of a package has of its kernels:
+// names, files, sums, and of the contract what checking and measuring need. Conditions and
+// workspaces are not in it: they stand in the launch plan at the head of the PTX.
 #include "package.h"
 
 #include "../base/sha256.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A C string; what is not plain ASCII is written in octal, in three digits, so that no letter behind
-// it belongs to it.
+// A C string; what is not plain ASCII is written in octal, in three digits, so that no letter
+// behind it belongs to it.
 static void string(const char *s, Buf *out)
 {
     buf_putc(out, '"');

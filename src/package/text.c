@@ -1,5 +1,5 @@
-// text.c - the files of a package that are for people and shells: templates of the folder package/ with
-// @WORD@ replaced by what belongs to the kernels at hand.
+// text.c - the files of a package that are for people and shells: templates of the folder
+// package/ with @WORD@ replaced by what belongs to the kernels at hand.
 #include "package.h"
 
 #include "../../include/baton.h"
@@ -28,8 +28,8 @@ static void fill_list(const Package *p, Buf *out)
     }
 }
 
-// The words for `baton package` that make this package from its own sources. A word of a kernel with
-// options stands between single quotes, and so no quote of its own may.
+// The words for `baton package` that make this package from its own sources. A word of a kernel
+// with options stands between single quotes, and so no quote of its own may.
 static void fill_items(const Package *p, Buf *out)
 {
     for (int i = 0; i < p->kernels.n; i++) {

@@ -209,7 +209,8 @@ static bool run_tar(Package *p, const char *parent, const char *name, const char
 static bool write_archive(Package *p)
 {
     const char *slash = strrchr(p->folder, '/');
-    const char *parent = slash ? arena_strndup(p->arena, p->folder, (size_t)(slash - p->folder)) : ".";
+    size_t above = slash ? (size_t)(slash - p->folder) : 0;
+    const char *parent = slash ? arena_strndup(p->arena, p->folder, above) : ".";
     const char *name = slash ? slash + 1 : p->folder;
     const char *path = arena_printf(p->arena, "%s.tar.gz", p->folder);
     const char *part = arena_printf(p->arena, "%s.part", path);
