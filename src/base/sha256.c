@@ -1,4 +1,5 @@
-// sha256.c - SHA-256, section 6.2 of FIPS 180-4; names of variables and functions are the standard's.
+// sha256.c - SHA-256, section 6.2 of FIPS 180-4; names of variables and functions are the
+// standard's.
 #include "sha256.h"
 
 #include <string.h>

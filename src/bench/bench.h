@@ -1,7 +1,7 @@
 // bench.h - a measurement as data: what was measured, every single sample, what the device said
-// meanwhile, and what is doubtful about it. `baton bench` and the programs that `baton package` writes
-// fill a Bench; tables, plots, warnings and comparisons are made from a Bench and nothing else,
-// so they can be made again from results.json, and tested without a GPU.
+// meanwhile, and what is doubtful about it. `baton bench` and the programs that `baton package`
+// writes fill a Bench; tables, plots, warnings and comparisons are made from a Bench and nothing
+// else, so they can be made again from results.json, and tested without a GPU.
 //
 //   bench.h       the record
 //   stats.c       medians, deciles, spread, energy
@@ -206,7 +206,7 @@ void bench_warn(Bench *b);
 // The refused figure of a table cell, or NULL.
 const BenchWarning *bench_refused(const Bench *b, int impl, int size, BenchRegime regime);
 
-// ---- write.c, table.c, markdown.c: refused figures stand in results.json only --------------------
+// ---- write.c, table.c, markdown.c: refused figures stand in results.json only -------------------
 void bench_json(const Bench *b, Buf *out);
 void bench_csv(const Bench *b, Buf *out);      // one line an implementation, size and regime
 void bench_markdown(const Bench *b, Buf *out);
@@ -221,8 +221,8 @@ Bench *bench_load_folder_or_file(Arena *a, const char *path, Diag *d);
 
 // ---- plot.c -------------------------------------------------------------------------------------
 typedef enum { BENCH_ENGLISH, BENCH_CHINESE } BenchLanguage;
-// One panel a size, bars of TFLOPS (of GB/s without flops) from zero on one scale, whiskers over the
-// full range of the samples.
+// One panel a size, bars of TFLOPS (of GB/s without flops) from zero on one scale, whiskers over
+// the full range of the samples.
 void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf *out);
 
 // ---- compare.c ----------------------------------------------------------------------------------
@@ -232,9 +232,9 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
 int bench_compare(const Bench *a, const Bench *b, Buf *out);
 
 // ---- store.c ------------------------------------------------------------------------------------
-// Writes results.json, summary.csv, summary.md and a plot-burst.svg, plot-sustained.svg of each regime
-// that was measured into the folder, which is made where it is missing. Each file appears whole or not
-// at all. False: the reason is in the Diag.
+// Writes results.json, summary.csv, summary.md and a plot-burst.svg, plot-sustained.svg of each
+// regime that was measured into the folder, which is made where it is missing. Each file appears
+// whole or not at all. False: the reason is in the Diag.
 bool bench_store(const Bench *b, const char *dir, BenchLanguage language, Diag *d);
 
 #endif

@@ -1,6 +1,6 @@
-// compare.c - two measurements of the same operation, side by side. A change counts when it is larger
-// than what the rounds of the two scatter by themselves. On different devices times do not compare;
-// what does, within limits, is each one's ratio to the yardstick that ran beside it.
+// compare.c - two measurements of the same operation, side by side. A change counts when it is
+// larger than what the rounds of the two scatter by themselves. On different devices times do not
+// compare; what does, within limits, is each one's ratio to the yardstick that ran beside it.
 #include "table.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct {
     Arena *arena; // of b
 } Comparison;
 
-// ---- what differs around the figures -------------------------------------------------------------
+// ---- what differs around the figures ------------------------------------------------------------
 
 static void put_difference(Buf *out, const char *what, const char *a, const char *b)
 {
@@ -22,7 +22,10 @@ static void put_difference(Buf *out, const char *what, const char *a, const char
     buf_printf(out, "  %s: %s -> %s\n", what, *a ? a : "(none)", *b ? b : "(none)");
 }
 
-static const char *number(Arena *a, double x) { return isnan(x) ? "" : arena_printf(a, "%.10g", x); }
+static const char *number(Arena *a, double x)
+{
+    return isnan(x) ? "" : arena_printf(a, "%.10g", x);
+}
 
 // Facts of the two records that are compared as texts; y is either.
 #define PROTOCOL(X)                                                                              \
@@ -129,7 +132,7 @@ static void put_differences(const Comparison *c, Buf *out)
     if (out->n == from) buf_puts(out, "  nothing\n");
 }
 
-// ---- the figures ---------------------------------------------------------------------------------
+// ---- the figures --------------------------------------------------------------------------------
 
 // A figure and the extremes of its rounds.
 typedef struct {
@@ -172,7 +175,8 @@ static const char *verdict(Comparison *c, const Spread *o, const Spread *n)
 static void add_row(Comparison *c, BenchTable *t, int size, int impl, BenchRegime regime)
 {
     const Bench *a = c->a, *b = c->b;
-    int old_size = size_of(a, b->sizes.at[size].text), old_impl = impl_of(a, b->impls.at[impl].name);
+    int old_size = size_of(a, b->sizes.at[size].text),
+        old_impl = impl_of(a, b->impls.at[impl].name);
     if (old_size < 0 || old_impl < 0) return;
     BenchSummary o = bench_summary(a, old_impl, old_size, regime);
     BenchSummary n = bench_summary(b, impl, size, regime);
@@ -244,23 +248,28 @@ static void put_figures(Comparison *c, Buf *out)
         c->ratios = true;
     }
     for (int regime = 0; regime < BENCH_REGIMES; regime++) put_regime(c, (BenchRegime)regime, out);
-    buf_printf(out, "\n%d slower, %d faster, %d within the spread", c->slower, c->faster, c->within);
+    buf_printf(out, "\n%d slower, %d faster, %d within the spread", c->slower, c->faster,
+               c->within);
     if (c->open) buf_printf(out, ", %d open", c->open);
-    buf_puts(out, " (a change counts when it is larger than both spreads together; a spread goes from"
-                  " the least to the largest round)\n");
+    buf_puts(out,
+             " (a change counts when it is larger than both spreads together; a spread goes from"
+             " the least to the largest round)\n");
 }
 
 int bench_compare(const Bench *a, const Bench *b, Buf *out)
 {
     Comparison c = {.a = a, .b = b, .arena = b->arena};
-    buf_printf(out, "before: %s%s, %s\n", a->incomplete ? "INCOMPLETE: " : "", a->title, a->started);
-    buf_printf(out, "after:  %s%s, %s\n", b->incomplete ? "INCOMPLETE: " : "", b->title, b->started);
+    buf_printf(out, "before: %s%s, %s\n", a->incomplete ? "INCOMPLETE: " : "", a->title,
+               a->started);
+    buf_printf(out, "after:  %s%s, %s\n", b->incomplete ? "INCOMPLETE: " : "", b->title,
+               b->started);
     if (strcmp(a->op, b->op) != 0 || a->causal != b->causal) {
         buf_puts(out, "the two are of different operations: nothing is compared\n");
         return 0;
     }
     if (a->method != b->method || a->cache != b->cache)
-        buf_puts(out, "method or cache differ, so times may differ without any change of the code\n");
+        buf_puts(out,
+                 "method or cache differ, so times may differ without any change of the code\n");
     put_figures(&c, out);
     put_differences(&c, out);
     return c.slower;

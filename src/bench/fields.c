@@ -14,7 +14,8 @@ static const char *const cache_name[] = {"warm", "cold"};
 
 // A table is a list of rows F(type, member); CHOICE and RECORD rows carry what they refer to.
 #define SIMPLE(T, type, member) {#member, FIELD_##type, offsetof(T, member), NULL, 0, NULL}
-#define CHOICE(T, member, names) {#member, FIELD_CHOICE, offsetof(T, member), names, COUNT(names), NULL}
+#define CHOICE(T, member, names) \
+    {#member, FIELD_CHOICE, offsetof(T, member), names, COUNT(names), NULL}
 #define RECORD(T, member, shape) {#member, FIELD_RECORD, offsetof(T, member), NULL, 0, &shape}
 #define LIST(T, member, shape) {#member, FIELD_LIST, offsetof(T, member), NULL, 0, &shape}
 #define SHAPE(name, T, on_a_line) \

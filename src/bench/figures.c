@@ -26,7 +26,10 @@ static const char *rated(const Cell *c, double of, int digits)
     return bench_figure(c->b->arena, of, digits);
 }
 
-static const char *share(const Cell *c, double of) { return bench_percent(c->b->arena, c->s.tflops / of); }
+static const char *share(const Cell *c, double of)
+{
+    return bench_percent(c->b->arena, c->s.tflops / of);
+}
 
 static const char *ratio(const Cell *c)
 {
@@ -116,7 +119,7 @@ BenchTable *bench_figures(const Bench *b, BenchRegime regime, bool terminal)
     return t;
 }
 
-// ---- summary.csv ---------------------------------------------------------------------------------
+// ---- summary.csv --------------------------------------------------------------------------------
 
 // Quoted where the text needs it, as RFC 4180 has it.
 static void put_csv_text(Buf *out, const char *s)

@@ -1,6 +1,6 @@
-// guard.c - what is doubtful about a measurement. Each guard is one row: the name of its warnings, its
-// rule in words, and the function that looks for it. A guard reads the record and appends warnings;
-// it sees those of the rows before it.
+// guard.c - what is doubtful about a measurement. Each guard is one row: the name of its warnings,
+// its rule in words, and the function that looks for it. A guard reads the record and appends
+// warnings; it sees those of the rows before it.
 #include "table.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct {
 #define TOLERANCE 0.03      // of throttling and of drift
 #define ABOVE 1.02          // a ceiling may be exceeded by its own noise
 #define FAR_OFF 3.0         // speed against the neighbours
-#define LARGER 1.25         // work of a job that cannot take less time; shapes alone may make up less
+#define LARGER 1.25         // work of a job that cannot take less time; other shapes explain less
 #define MARK_MS 0.0005      // resolution of the clock of events
 #define SHORTEST_MARKS 20   // of a sample
 #define METHODS_APART 0.1
@@ -51,7 +51,7 @@ const BenchWarning *bench_refused(const Bench *b, int impl, int size, BenchRegim
     return NULL;
 }
 
-// ---- of one figure -------------------------------------------------------------------------------
+// ---- of one figure ------------------------------------------------------------------------------
 
 static void unchecked(Look *l)
 {
@@ -96,8 +96,9 @@ static void throttled(Look *l)
     i64 tenth = worst->ms.n / 10;
     double signed_change = bench_decile_change(worst->ms.at, worst->ms.n), first = 0;
     for (i64 i = 0; i < tenth; i++) first += worst->ms.at[i] / (double)tenth;
-    warn(l, false, "the last tenth of the samples differs by %s from the first (%s, then %s) in round %d,"
-                   " the worst of %d such turn%s; %s",
+    warn(l, false,
+         "the last tenth of the samples differs by %s from the first (%s, then %s) in round %d,"
+         " the worst of %d such turn%s; %s",
          bench_signed_percent(l->b->arena, signed_change), bench_time_unit(l->b, first),
          bench_time_unit(l->b, first * (1 + signed_change)), worst->round + 1, turns,
          turns == 1 ? "" : "s", clock_words(l, worst));
@@ -136,8 +137,9 @@ static void impossible(Look *l)
              l->s.tflops, m->ceiling_tflops);
     // What fits into the cache need not be moved.
     if (m->l2_bytes > 0 && bytes > 2 * (double)m->l2_bytes && l->s.tbs > ABOVE * m->ceiling_tbs)
-        warn(l, false, "%.2f TB/s are more than the %.2f that copying memory reached in this run, and"
-                       " inputs and outputs are %.1f times the level-2 cache",
+        warn(l, false,
+             "%.2f TB/s are more than the %.2f that copying memory reached in this run, and"
+             " inputs and outputs are %.1f times the level-2 cache",
              l->s.tbs, m->ceiling_tbs, bytes / (double)m->l2_bytes);
 }
 
@@ -150,8 +152,10 @@ static void host_bound(Look *l)
         bound += is_of(l, t) && t->host_bound;
     }
     if (bound)
-        warn(l, false, "in %d of %d turns the device had to wait for the host: the times are the host's,"
-                       " not the device's", bound, turns);
+        warn(l, false,
+             "in %d of %d turns the device had to wait for the host: the times are the host's,"
+             " not the device's",
+             bound, turns);
 }
 
 static void short_samples(Look *l)
@@ -185,12 +189,13 @@ static void hot(Look *l)
         for (int k = 0; k < t->during.n; k++) heat += (t->during.at[k].reasons & HEAT) != 0;
     }
     if (warmest > l->b->cool)
-        warn(l, false, "a turn began at %.0f C, and at most %.0f C was asked for", warmest, l->b->cool);
+        warn(l, false, "a turn began at %.0f C, and at most %.0f C was asked for", warmest,
+             l->b->cool);
     if (heat)
         warn(l, false, "the card limited its clock by heat in %d of %d readings", heat, readings);
 }
 
-// ---- of neighbours -------------------------------------------------------------------------------
+// ---- of neighbours ------------------------------------------------------------------------------
 
 static double speed(const Bench *b, const Look *l)
 {
@@ -214,8 +219,8 @@ static void far_off(Look *row, int n)
             p = speed(row->b, &row[i - 1]), q = speed(row->b, &row[i + 1]);
             off = is_far_off(x, p, q);
         } else {
-            // At an end both neighbours lie on one side. The smallest job may be as slow as it likes:
-            // it does not fill the device.
+            // At an end both neighbours lie on one side. The smallest job may be as slow as it
+            // likes: it does not fill the device.
             int step = i ? -1 : 1;
             p = speed(row->b, &row[i + step]), q = speed(row->b, &row[i + 2 * step]);
             off = is_far_off(x, p, q) && (i || x > p);
@@ -237,11 +242,12 @@ static void not_monotone(Look *row, int n)
         const BenchSize *size = l->b->sizes.at;
         if (small && size[l->size].work >= LARGER * size[small->size].work &&
             l->s.high < small->s.low) {
-            const char *text = arena_printf(l->b->arena, "%s takes %s and the smaller %s takes %s: one"
-                                                         " of the two is wrong",
-                                            size[l->size].label, bench_time_unit(l->b, l->s.median),
-                                            size[small->size].label,
-                                            bench_time_unit(l->b, small->s.median));
+            const char *text =
+                arena_printf(l->b->arena,
+                             "%s takes %s and the smaller %s takes %s: one"
+                             " of the two is wrong",
+                             size[l->size].label, bench_time_unit(l->b, l->s.median),
+                             size[small->size].label, bench_time_unit(l->b, small->s.median));
             warn(small, true, "%s", text);
             warn(l, true, "%s", text);
         }
@@ -274,12 +280,13 @@ static void neighbours(Look *record)
         }
 }
 
-// ---- of the whole record -------------------------------------------------------------------------
+// ---- of the whole record ------------------------------------------------------------------------
 
 static void not_cold(Look *l)
 {
     const char *why = bench_not_cold(l->b);
-    if (why) warn(l, false, "a cold cache was asked for, and it was warm or may have been: %s", why);
+    if (why)
+        warn(l, false, "a cold cache was asked for, and it was warm or may have been: %s", why);
 }
 
 static void no_meter(Look *l)
@@ -321,14 +328,15 @@ static void disagree(Look *l)
         double ratio = c->event_ms / c->graph_ms;
         if (!(ratio > 1 + METHODS_APART || ratio < 1 / (1 + METHODS_APART))) continue;
         Look of = {l->b, l->kind, c->impl, c->size, -1, {0}};
-        warn(&of, false, "a launch takes %s between events and %s in a graph, %s apart: the difference"
-                         " is the method's",
+        warn(&of, false,
+             "a launch takes %s between events and %s in a graph, %s apart: the difference"
+             " is the method's",
              bench_time_unit(l->b, c->event_ms), bench_time_unit(l->b, c->graph_ms),
              bench_percent(l->b->arena, MAX(ratio, 1 / ratio) - 1));
     }
 }
 
-// ---- the table -----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 enum { OF_FIGURE, OF_RECORD };
 //    kind                name             of       function       rule

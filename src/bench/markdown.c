@@ -20,7 +20,7 @@ static void put_warnings(const Bench *b, const char *item, const char *text_end,
     }
 }
 
-// ---- the terminal --------------------------------------------------------------------------------
+// ---- the terminal -------------------------------------------------------------------------------
 
 void bench_text(const Bench *b, Buf *out)
 {
@@ -35,13 +35,14 @@ void bench_text(const Bench *b, Buf *out)
     put_warnings(b, "warning: ", "", out);
 }
 
-// The cases in order of size and implementation: case i of at most sizes x implementations; NULL: none.
+// The cases in order of size and implementation: case i of at most sizes x implementations; NULL:
+// none.
 static const BenchCase *case_at(const Bench *b, int i)
 {
     return bench_case(b, i % b->impls.n, i / b->impls.n);
 }
 
-// ---- summary.md: a section each ------------------------------------------------------------------
+// ---- summary.md: a section each -----------------------------------------------------------------
 
 static void put_regimes(const Bench *b, Buf *out)
 {
@@ -52,16 +53,20 @@ static void put_regimes(const Bench *b, Buf *out)
         bench_table_markdown(bench_figures(b, (BenchRegime)regime, false), out);
     }
     if (b->yardstick >= 0)
-        buf_printf(out, "\nTimes are medians of all samples in %s. Ratio: time of %s over time of the"
-                        " implementation, in brackets the least and the largest ratio within a round.",
+        buf_printf(out,
+                   "\nTimes are medians of all samples in %s. Ratio: time of %s over time of the"
+                   " implementation, in brackets the least and the largest ratio within a round.",
                    b->unit_of_small, b->impls.at[b->yardstick].label);
     else
         buf_printf(out, "\nTimes are medians of all samples in %s.", b->unit_of_small);
-    buf_printf(out, " \"All samples\" goes from the least to the largest. TFLOPS: %s. GB/s: inputs and"
-                    " outputs, each once. %s\n", b->formula, bench_ceiling_words(b));
-    buf_puts(out, "MHz and C (SM clock, temperature) are medians of the readings during the samples;"
-                  " a limit of the clock stands where it held in more than half of them; joules are the"
-                  " energy counter's.\n");
+    buf_printf(out,
+               " \"All samples\" goes from the least to the largest. TFLOPS: %s. GB/s: inputs and"
+               " outputs, each once. %s\n",
+               b->formula, bench_ceiling_words(b));
+    buf_puts(out,
+             "MHz and C (SM clock, temperature) are medians of the readings during the samples;"
+             " a limit of the clock stands where it held in more than half of them; joules are the"
+             " energy counter's.\n");
 }
 
 static const char *compared(const Bench *b, const BenchCase *c)
@@ -72,8 +77,8 @@ static const char *compared(const Bench *b, const BenchCase *c)
     const char *part = arena_printf(b->arena, "%s of %s", bench_count(b->arena, c->checked),
                                     bench_count(b->arena, c->elements));
     if (c->rows_checked < 0 || c->rows < 0 || c->rows_checked == c->rows) return part;
-    return arena_printf(b->arena, "%s, in %s of %s rows", part, bench_count(b->arena, c->rows_checked),
-                        bench_count(b->arena, c->rows));
+    return arena_printf(b->arena, "%s, in %s of %s rows", part,
+                        bench_count(b->arena, c->rows_checked), bench_count(b->arena, c->rows));
 }
 
 static const char *allowed(const Bench *b, const BenchCase *c)
@@ -93,8 +98,9 @@ static void put_correctness(const Bench *b, Buf *out)
         if (!c) continue;
         bench_table_add(t, b->sizes.at[c->size].label);
         bench_table_add(t, b->impls.at[c->impl].label);
-        bench_table_add(t, *c->why ? arena_printf(b->arena, "%s: %s", bench_state_name[c->state], c->why)
-                                   : bench_state_name[c->state]);
+        bench_table_add(
+            t, *c->why ? arena_printf(b->arena, "%s: %s", bench_state_name[c->state], c->why)
+                       : bench_state_name[c->state]);
         bench_table_add(t, compared(b, c));
         bench_table_add(t, bench_count(b->arena, c->wrong));
         bench_table_add(t, isnan(c->worst) ? "" : arena_printf(b->arena, "%.3g", c->worst));
@@ -103,8 +109,8 @@ static void put_correctness(const Bench *b, Buf *out)
         bench_table_add(t, c->proof);
     }
     if (!b->cases.n) return;
-    buf_printf(out, "\n## Correctness, before anything was timed\n\nInputs: %s, seed %llu.\n\n", b->inputs,
-               (unsigned long long)b->seed);
+    buf_printf(out, "\n## Correctness, before anything was timed\n\nInputs: %s, seed %llu.\n\n",
+               b->inputs, (unsigned long long)b->seed);
     bench_table_markdown(t, out);
 }
 
@@ -167,7 +173,8 @@ static void put_versions(const Bench *b, Buf *out)
     buf_puts(out, "\n## Versions and hashes\n\n");
     for (int i = 0; i < b->versions.n; i++)
         buf_printf(out, "- %s %s\n", b->versions.at[i].name, b->versions.at[i].version);
-    buf_printf(out, "- made by `%s`, started %s, took %.0f s\n\n", b->command, b->started, b->seconds);
+    buf_printf(out, "- made by `%s`, started %s, took %.0f s\n\n", b->command, b->started,
+               b->seconds);
     static const char *const titles[] = {"<implementation", "<name", "<file", "<options",
                                          "<SHA-256 of the file", "<of the generated code"};
     BenchTable *t = bench_table(b->arena, titles, COUNT(titles));
@@ -188,7 +195,8 @@ void bench_markdown(const Bench *b, Buf *out)
     buf_puts(out, "# ");
     put_title(b, out);
     if (b->incomplete)
-        buf_printf(out, "\n**Stopped early: %s.** What was measured until then follows.\n", b->incomplete);
+        buf_printf(out, "\n**Stopped early: %s.** What was measured until then follows.\n",
+                   b->incomplete);
     buf_printf(out, "\n%s.\n\n%s\n", bench_machine_words(b), bench_protocol_words(b));
     put_regimes(b, out);
     buf_puts(out, "\n## Warnings\n\n");

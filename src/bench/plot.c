@@ -1,6 +1,6 @@
 // plot.c - a regime as an SVG: panels side by side, one a size; in each a bar for every
-// implementation, from zero, as long as the speed of its median, and a whisker over the full range of
-// its samples. All panels have one scale. Needs nothing to be shown but a viewer with a font.
+// implementation, from zero, as long as the speed of its median, and a whisker over the full range
+// of its samples. All panels have one scale. Needs nothing to be shown but a viewer with a font.
 #include "table.h"
 
 #include <math.h>
@@ -12,16 +12,19 @@ typedef enum {
     SAY_OURS, SAY_PEERS, SAY_INCOMPLETE, SAYINGS
 } Saying;
 static const char *const saying[][SAYINGS] = {
-    [BENCH_ENGLISH] = {"burst: the first launches after %g s of idleness",
-                       "sustained: under load, after %g s of the same launches",
-                       "TFLOPS, higher is better", "GB/s, higher is better",
-                       "bar: median of all samples; whisker: from the slowest to the fastest sample",
-                       "in brackets: speed relative to %s", "refused", "kernels of baton", "others",
-                       "INCOMPLETE: "},
-    [BENCH_CHINESE] = {"突发：空闲 %g 秒后的最初几次执行", "持续：相同负载运行 %g 秒之后",
+    [BENCH_ENGLISH] =
+        {"burst: the first launches after %g s of idleness",
+         "sustained: under load, after %g s of the same launches", "TFLOPS, higher is better",
+         "GB/s, higher is better",
+         "bar: median of all samples; whisker: from the slowest to the fastest sample",
+         "in brackets: speed relative to %s", "refused", "kernels of baton", "others",
+         "INCOMPLETE: "},
+    [BENCH_CHINESE] = {"突发：空闲 %g 秒后的最初几次执行",
+                       "持续：相同负载运行 %g 秒之后",
                        "TFLOPS，越高越好", "GB/s，越高越好",
                        "柱长：全部样本的中位数；须线：从最慢到最快样本的完整范围",
-                       "括号内：相对 %s 的速度", "已拒绝", "baton 内核", "其他实现", "未完成："},
+                       "括号内：相对 %s 的速度", "已拒绝",
+                       "baton 内核", "其他实现", "未完成："},
 };
 
 #define FONT "'Noto Sans','Helvetica Neue',Helvetica,Arial,'Noto Sans CJK SC','PingFang SC'," \
@@ -57,7 +60,7 @@ static double speed(const Plot *p, int size, double ms)
     return p->bytes ? s->bytes / ms / 1e6 : s->flops / ms / 1e9;
 }
 
-// ---- text ----------------------------------------------------------------------------------------
+// ---- text ---------------------------------------------------------------------------------------
 
 static void put_escaped(Buf *out, const char *s)
 {
@@ -77,7 +80,10 @@ static double text_width(const char *s, double size)
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
         if ((c & 0xc0) == 0x80) continue;
-        w += c >= 0xe0 ? 1.0 : strchr("iljtfI.,:;|'()[] ", c) ? 0.33 : c >= 'A' && c <= 'Z' ? 0.7 : 0.58;
+        w += c >= 0xe0                        ? 1.0
+             : strchr("iljtfI.,:;|'()[] ", c) ? 0.33
+             : c >= 'A' && c <= 'Z'           ? 0.7
+                                              : 0.58;
     }
     return w * size;
 }
@@ -89,7 +95,7 @@ static void put_text(Plot *p, double x, double y, int size, const char *style, c
     buf_puts(p->out, "</text>\n");
 }
 
-// ---- the scale -----------------------------------------------------------------------------------
+// ---- the scale ----------------------------------------------------------------------------------
 
 // Steps of 1, 2 or 5 times a power of ten: four to nine of them.
 static void choose_scale(Plot *p, double most)
@@ -130,7 +136,7 @@ static void find_bars(Plot *p)
     choose_scale(p, most > 0 && isfinite(most) ? most : 1);
 }
 
-// ---- panels --------------------------------------------------------------------------------------
+// ---- panels -------------------------------------------------------------------------------------
 
 static double to_x(const Plot *p, double left, double v) { return left + v / p->end * PANEL; }
 
@@ -158,12 +164,12 @@ static void put_bar(Plot *p, int impl, int size, double left, double middle)
     }
     double x = to_x(p, left, speed(p, size, s.median));
     double slow = to_x(p, left, speed(p, size, s.max)), fast = to_x(p, left, speed(p, size, s.min));
-    buf_printf(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", left,
-               middle - BAR / 2.0, x - left, BAR, b->impls.at[impl].peer ? PEERS : OURS);
+    buf_printf(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
+               left, middle - BAR / 2.0, x - left, BAR, b->impls.at[impl].peer ? PEERS : OURS);
     buf_printf(p->out, "<path d=\"M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8\" stroke=\"" INK "\""
                        " stroke-width=\"1.4\" fill=\"none\"/>\n",
                slow, middle, fast, slow, middle - 4, fast, middle - 4);
-    const char *text = arena_printf(b->arena, "%s", bench_figure(b->arena, speed(p, size, s.median), 3));
+    const char *text = bench_figure(b->arena, speed(p, size, s.median), 3);
     if (!isnan(s.ratio) && impl != b->yardstick)
         text = arena_printf(b->arena, "%s (%.2f)", text, s.ratio);
     put_text(p, fast + 7, middle + 5, 13,
@@ -173,7 +179,8 @@ static void put_bar(Plot *p, int impl, int size, double left, double middle)
 static void put_panel(Plot *p, int size, double left, double top)
 {
     double bottom = top + p->impls.n * ROW + 8;
-    put_text(p, left, top - 9, 15, "font-weight=\"600\" fill=\"" INK "\"", p->b->sizes.at[size].label);
+    put_text(p, left, top - 9, 15, "font-weight=\"600\" fill=\"" INK "\"",
+             p->b->sizes.at[size].label);
     put_axis(p, left, top, bottom);
     for (int i = 0; i < p->impls.n; i++)
         put_bar(p, p->impls.at[i], size, left, top + 4 + ROW * (i + 0.5));
@@ -224,8 +231,9 @@ static double put_keys(Plot *p, double y, bool put)
     for (int i = 0; i < COUNT(keys); i++) {
         const char *text = p->say[keys[i].what];
         if (put) {
-            buf_printf(p->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/>\n",
-                       x, y - 11, keys[i].color);
+            buf_printf(p->out,
+                       "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", x,
+                       y - 11, keys[i].color);
             put_text(p, x + 18, y, 13, "fill=\"" FAINT "\"", text);
         }
         x += 18 + text_width(text, 13) + 22;
@@ -244,7 +252,8 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
     p.bytes = true;
     for (int i = 0; i < b->sizes.n; i++) p.bytes &= !(b->sizes.at[i].flops > 0);
     find_bars(&p);
-    int across = MIN(MAX(p.sizes.n, 1), (int)IN_A_ROW), down = (p.sizes.n + IN_A_ROW - 1) / IN_A_ROW;
+    int across = MIN(MAX(p.sizes.n, 1), (int)IN_A_ROW),
+        down = (p.sizes.n + IN_A_ROW - 1) / IN_A_ROW;
     double panel_height = p.impls.n * ROW + 8 + AXIS + 34;
     double width = MARGIN + p.names + across * (PANEL + GAP) + 8;
     // One panel is narrower than the lines above and below it.
@@ -252,8 +261,10 @@ void bench_plot(const Bench *b, BenchRegime regime, BenchLanguage language, Buf 
     width = MAX(width, 2 * MARGIN + text_width(p.say[SAY_LEGEND], 13));
     width = MAX(width, put_keys(&p, 0, false) + MARGIN);
     double height = HEAD + down * panel_height + FOOT;
-    buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\""
-                    " viewBox=\"0 0 %.0f %.0f\" font-family=\"%s\">\n", width, height, width, height, FONT);
+    buf_printf(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\""
+               " viewBox=\"0 0 %.0f %.0f\" font-family=\"%s\">\n",
+               width, height, width, height, FONT);
     buf_puts(out, "<title>");
     put_escaped(out, b->title);
     buf_puts(out, "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");

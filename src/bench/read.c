@@ -75,10 +75,12 @@ static void get_record(Arena *a, const JsonValue *v, const BenchShape *shape, ch
             json_error(&v->items[i], NULL, "the key is not one that this version of baton knows");
 }
 
-// ---- what must hold among the fields -------------------------------------------------------------
+// ---- what must hold among the fields ------------------------------------------------------------
 
-// `index` of an item of the list `of` with n items. `least` is -1 where "of all" or "none" is allowed.
-static void in_list(const JsonValue *v, const char *key, int index, int least, int n, const char *of)
+// `index` of an item of the list `of` with n items. `least` is -1 where "of all" or "none" is
+// allowed.
+static void in_list(const JsonValue *v, const char *key, int index, int least, int n,
+                    const char *of)
 {
     if (index >= least && index < n) return;
     json_error(json_find(v, key), NULL, "is %d, and there are %d %s", index, n, of);
@@ -103,7 +105,8 @@ static void check(const Bench *b, const JsonValue *v)
 {
     in_list(v, "yardstick", b->yardstick, -1, b->impls.n, "implementations");
     for (int i = 0; i < b->cases.n; i++)
-        check_pair(b, &json_find(v, "cases")->items[i], b->cases.at[i].impl, b->cases.at[i].size, 0);
+        check_pair(b, &json_find(v, "cases")->items[i], b->cases.at[i].impl, b->cases.at[i].size,
+                   0);
     for (int i = 0; i < b->turns.n; i++) {
         const BenchTurn *t = &b->turns.at[i];
         const JsonValue *item = &json_find(v, "turns")->items[i];

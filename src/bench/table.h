@@ -19,7 +19,7 @@ void bench_table_add(BenchTable *t, const char *cell); // row by row
 void bench_table_text(const BenchTable *t, Buf *out);
 void bench_table_markdown(const BenchTable *t, Buf *out);
 
-// ---- words.c: texts live in the arena ------------------------------------------------------------
+// ---- words.c: texts live in the arena -----------------------------------------------------------
 const char *bench_figure(Arena *a, double x, int digits); // significant ones; NAN: ""
 const char *bench_count(Arena *a, i64 n);                 // "67,108,864"
 const char *bench_percent(Arena *a, double part);         // 0.031: "3.1%"
@@ -39,8 +39,9 @@ const char *bench_cache_words(const Bench *b, int size);
 // Why the cache of this record was not cold although it was to be; NULL: it was, or was to be warm.
 const char *bench_not_cold(const Bench *b);
 
-// ---- figures.c -----------------------------------------------------------------------------------
-// The table of a regime: a row for each size and implementation that has samples.
+// ---- figures.c
+// ----------------------------------------------------------------------------------- The table of
+// a regime: a row for each size and implementation that has samples.
 BenchTable *bench_figures(const Bench *b, BenchRegime regime, bool terminal);
 
 #endif

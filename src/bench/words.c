@@ -1,5 +1,5 @@
-// words.c - numbers and circumstances in words: what the tables, the warnings and the comparison say,
-// each said in one place.
+// words.c - numbers and circumstances in words: what the tables, the warnings and the comparison
+// say, each said in one place.
 #include "table.h"
 
 #include <math.h>
@@ -101,9 +101,11 @@ const char *bench_machine_words(const Bench *b)
 const char *bench_protocol_words(const Bench *b)
 {
     Buf t = {0};
-    buf_printf(&t, "Each implementation was compared with the reference first, then had a turn in each"
-                   " of %d round%s%s. ",
-               b->rounds, b->rounds == 1 ? "" : "s", b->rounds > 1 ? ", in an order that rotates" : "");
+    buf_printf(&t,
+               "Each implementation was compared with the reference first, then had a turn in each"
+               " of %d round%s%s. ",
+               b->rounds, b->rounds == 1 ? "" : "s",
+               b->rounds > 1 ? ", in an order that rotates" : "");
     buf_puts(&t, b->method == BENCH_GRAPH
                      ? "A sample is the time of one replay of a graph of launches, divided by their"
                        " number. "
@@ -112,7 +114,8 @@ const char *bench_protocol_words(const Bench *b)
     if (b->cool > 0)
         buf_printf(&t, "Before a turn the GPU was waited for until it was at most %.0f C warm. ",
                    b->cool);
-    buf_puts(&t, "Compilation, conversion of inputs, first calls and the check are not in the times.");
+    buf_puts(&t,
+             "Compilation, conversion of inputs, first calls and the check are not in the times.");
     return keep(b->arena, &t);
 }
 
@@ -122,10 +125,13 @@ const char *bench_regime_words(const Bench *b, BenchRegime regime)
     for (int i = 0; i < b->turns.n; i++)
         if (b->turns.at[i].regime == regime) samples = MAX(samples, b->turns.at[i].ms.n);
     if (regime == BENCH_BURST)
-        return arena_printf(b->arena, "burst: the first launches after %g s of idleness, %d samples a turn",
+        return arena_printf(b->arena,
+                            "burst: the first launches after %g s of idleness, %d samples a turn",
                             b->idle_s, samples);
-    return arena_printf(b->arena, "sustained: under load, after %g s and at least %d launches of the"
-                                  " same, %d samples a turn", b->load_s, b->warmup, samples);
+    return arena_printf(b->arena,
+                        "sustained: under load, after %g s and at least %d launches of the"
+                        " same, %d samples a turn",
+                        b->load_s, b->warmup, samples);
 }
 
 const char *bench_ceiling_words(const Bench *b)
@@ -162,8 +168,10 @@ const char *bench_not_cold(const Bench *b)
                             bench_mib(b->arena, (double)b->cold_bytes), bench_mib(b->arena, l2));
     for (int i = 0; i < b->turns.n; i++)
         if (b->turns.at[i].group > 1)
-            return arena_printf(b->arena, "a sample has %d launches, of which only the first can find"
-                                          " an overwritten cache", b->turns.at[i].group);
+            return arena_printf(b->arena,
+                                "a sample has %d launches, of which only the first can find"
+                                " an overwritten cache",
+                                b->turns.at[i].group);
     return NULL;
 }
 
@@ -174,19 +182,28 @@ const char *bench_cache_words(const Bench *b, int size)
     const char *not_cold = bench_not_cold(b);
     const char *what = arena_printf(a, "inputs and outputs of %s", bench_mib(a, bytes));
     if (b->cache == BENCH_COLD && !not_cold)
-        return arena_printf(a, "cold: after the inputs were written, and again before each timed launch,"
-                               " %s were overwritten, %.1f times the level-2 cache of %s; a launch finds"
-                               " none of its %s there", bench_mib(a, (double)b->cold_bytes),
-                            (double)b->cold_bytes / l2, bench_mib(a, l2), what);
+        return arena_printf(
+            a,
+            "cold: after the inputs were written, and again before each timed launch,"
+            " %s were overwritten, %.1f times the level-2 cache of %s; a launch finds"
+            " none of its %s there",
+            bench_mib(a, (double)b->cold_bytes), (double)b->cold_bytes / l2, bench_mib(a, l2),
+            what);
     const char *head = not_cold ? "warm, although cold was asked for" : "warm";
     if (l2 <= 0)
-        return arena_printf(a, "%s: the launch before used the same arrays; the size of the level-2 cache"
-                               " is not known, nor how much of the %s it holds", head, what);
+        return arena_printf(
+            a,
+            "%s: the launch before used the same arrays; the size of the level-2 cache"
+            " is not known, nor how much of the %s it holds",
+            head, what);
     if (bytes <= l2)
-        return arena_printf(a, "%s: the %s fit into the level-2 cache of %s, and the launch before used"
-                               " them; a launch may find all of them there", head, what,
-                            bench_mib(a, l2));
-    return arena_printf(a, "%s: the launch before used the same arrays, but the %s are %.1f times the"
-                           " level-2 cache of %s; a launch finds at most %.0f%% of them there", head,
-                        what, bytes / l2, bench_mib(a, l2), 100 * l2 / bytes);
+        return arena_printf(
+            a,
+            "%s: the %s fit into the level-2 cache of %s, and the launch before used"
+            " them; a launch may find all of them there",
+            head, what, bench_mib(a, l2));
+    return arena_printf(a,
+                        "%s: the launch before used the same arrays, but the %s are %.1f times the"
+                        " level-2 cache of %s; a launch finds at most %.0f%% of them there",
+                        head, what, bytes / l2, bench_mib(a, l2), 100 * l2 / bytes);
 }

@@ -1,5 +1,5 @@
-// json.c - reads JSON with libjansson, and copies what it read into an arena: one owner, and lookups
-// that can say where they failed.
+// json.c - reads JSON with libjansson, and copies what it read into an arena: one owner, and
+// lookups that can say where they failed.
 #include "tree.h"
 
 #include <limits.h>
@@ -85,7 +85,8 @@ JsonValue *json_read_file(Arena *a, const char *path, Diag *d)
     const char *why = file_read(path, &text, (size_t)1 << 30);
     JsonValue *v = NULL;
     if (why)
-        diag_error(d, ((Loc){diag_add_file(d, path, NULL, 0), 0, 0}), NULL, "cannot be read: %s", why);
+        diag_error(d, ((Loc){diag_add_file(d, path, NULL, 0), 0, 0}), NULL, "cannot be read: %s",
+                   why);
     else
         v = json_read(a, path, text.s, text.n, d);
     buf_free(&text);

@@ -1,15 +1,16 @@
-// json.h - JSON in and out. Writing (write.c) is part of the library. Reading is part of the command
-// only: json.c has libjansson read the text and makes a tree in an arena of it; without.c stands in
-// its place where that library's archive was missing, and says so.
+// json.h - JSON in and out. Writing (write.c) is part of the library. Reading is part of the
+// command only: json.c has libjansson read the text and makes a tree in an arena of it; without.c
+// stands in its place where that library's archive was missing, and says so.
 //
 //   JsonValue *doc = json_read(arena, "results.json", text, n, diag);
 //   if (!doc) return NULL;                                // the reason is in the Diag
 //   double watts = json_get_number(doc, "power_limit");   // null: NAN
 //   const JsonValue *turns = json_get_list(doc, "turns"); // may be empty, never NULL
-//   if (json_failed(doc)) return NULL;                    // something was missing, or of another kind
+//   if (json_failed(doc)) return NULL;                    // something was missing or wrong
 //
 // A lookup that fails puts one error into the Diag, with file, line, what was looked for and where
-// in the document, and returns a neutral value; a reader looks everything up and asks once at the end.
+// in the document, and returns a neutral value; a reader looks everything up and asks once at the
+// end.
 #ifndef BATON_JSON_H
 #define BATON_JSON_H
 
@@ -63,9 +64,9 @@ double json_get_number_at(const JsonValue *list, int i);
 int json_get_choice(const JsonValue *v, const char *key, const char *const *names, int n);
 
 // ---- write.c -----------------------------------------------------------------------------------
-// Writes one document: json_begin .. json_end around lists and objects, json_put_* in between. `key`
-// is the item's in an object and NULL in a list. A line for each item, indented by two spaces;
-// what stands inside of `on_a_line` shares one line.
+// Writes one document: json_begin .. json_end around lists and objects, json_put_* in between.
+// `key` is the item's in an object and NULL in a list. A line for each item, indented by two
+// spaces; what stands inside of `on_a_line` shares one line.
 typedef struct {
     Buf *out;
     int depth;

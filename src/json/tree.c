@@ -99,8 +99,8 @@ static bool is_kind(const JsonValue *v, JsonKind kind)
     return false;
 }
 
-// The item, or NULL after an error. `or_null`: null is allowed as well. In an object that was made up
-// for one that is missing nothing is missed again.
+// The item, or NULL after an error. `or_null`: null is allowed as well. In an object that was made
+// up for one that is missing nothing is missed again.
 static const JsonValue *need(const JsonValue *v, const char *key, JsonKind kind, bool or_null)
 {
     if (v == &v->document->empty[1] || !is_kind(v, JSON_KIND_OBJECT)) return NULL;

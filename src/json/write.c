@@ -21,8 +21,8 @@ static size_t utf8_bytes(const char *s)
     return n;
 }
 
-// UTF-8 passes as it is; control characters must be escaped, quote and backslash too. A byte that is
-// no UTF-8, as in a file name of another encoding, becomes U+FFFD: the document stays readable.
+// UTF-8 passes as it is; control characters must be escaped, quote and backslash too. A byte that
+// is no UTF-8, as in a file name of another encoding, becomes U+FFFD: the document stays readable.
 static void put_string(Buf *out, const char *s)
 {
     buf_putc(out, '"');
@@ -98,7 +98,8 @@ void json_end(JsonWriter *w)
 }
 
 // 17 digits always suffice; fewer are tried first, and whole numbers are written without exponent.
-// The point is the C locale's whatever the host program has set. "-0" alone would be read as the integer 0.
+// The point is the C locale's whatever the host program has set. "-0" alone would be read as the
+// integer 0.
 void json_put_number(JsonWriter *w, const char *key, double x)
 {
     put_key(w, key);

@@ -1,6 +1,6 @@
 // json_test.c - JSON out and in: every double comes back with the same bits, texts with anything in
-// them too, documents are laid out as promised, and each kind of mistake is reported with its place.
-// In a build without libjansson reading must be refused with the reason.
+// them too, documents are laid out as promised, and each kind of mistake is reported with its
+// place. In a build without libjansson reading must be refused with the reason.
 //
 // Prints "N passed, N failed" and exits non-zero when anything failed.
 #include "../../src/json/json.h"
@@ -104,8 +104,21 @@ static void texts(Test *t)
 static void numbers(Test *t)
 {
     enum { N = 20000 };
-    double x[N] = {0.0,   -0.0,   1.0,     700.0,  1e5,    1e15,         1e17,   123456789012345680.0,
-                   5e-324, 1e-310, 1.7976931348623157e308, 0.1, 1.0 / 3.0, 3.973, -2.5e-7};
+    double x[N] = {0.0,
+                   -0.0,
+                   1.0,
+                   700.0,
+                   1e5,
+                   1e15,
+                   1e17,
+                   123456789012345680.0,
+                   5e-324,
+                   1e-310,
+                   1.7976931348623157e308,
+                   0.1,
+                   1.0 / 3.0,
+                   3.973,
+                   -2.5e-7};
     u64 random = 1;
     for (int i = 15; i < N; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
@@ -135,15 +148,18 @@ static void numbers(Test *t)
 static void lookups(Test *t)
 {
     Diag *d;
-    JsonValue *v = read_text(t, "{\"a\": 1, \"b\": [1.5, null], \"c\": {\"x\": \"t\", \"y\": null},\n"
-                                " \"big\": \"18446744073709551615\", \"yes\": true}", &d);
+    JsonValue *v = read_text(t,
+                             "{\"a\": 1, \"b\": [1.5, null], \"c\": {\"x\": \"t\", \"y\": null},\n"
+                             " \"big\": \"18446744073709551615\", \"yes\": true}",
+                             &d);
     check(t, v != NULL, "document", NULL);
     if (!v) return;
     check(t, json_get_integer(v, "a") == 1 && json_get_number(v, "a") == 1, "integer", NULL);
     const JsonValue *b = json_get_list(v, "b"), *c = json_get_object(v, "c");
     check(t, b->n == 2 && json_get_number_at(b, 0) == 1.5 && isnan(json_get_number_at(b, 1)),
           "list", NULL);
-    check(t, strcmp(json_get_text(c, "x"), "t") == 0 && !json_get_text_or_null(c, "y"), "text", NULL);
+    check(t, strcmp(json_get_text(c, "x"), "t") == 0 && !json_get_text_or_null(c, "y"), "text",
+          NULL);
     check(t, isnan(json_get_number(c, "y")), "null is NAN", NULL);
     check(t, json_get_u64(v, "big") == UINT64_MAX && json_get_u64(v, "a") == 1, "u64", NULL);
     check(t, json_get_bool(v, "yes"), "bool", NULL);
@@ -167,7 +183,8 @@ static const Bad bad[] = {
     {"{\"k\": 1, \"k\": 2}", 0, "is not valid JSON: duplicate object key"},
     {"", 0, "is not valid JSON"},
     {"1 2", 0, "is not valid JSON: end of file expected"},
-    {"{\"o\": {}}", 'n', "doc.json:1:7: error: o: the key `k` is missing\n    {\"o\": {}}\n          ^"},
+    {"{\"o\": {}}", 'n',
+     "doc.json:1:7: error: o: the key `k` is missing\n    {\"o\": {}}\n          ^"},
     {"{\"s\": \"}\\\"{\",\n \"o\": {\"a\": [{}, \"]\"], \"k\": \"x\"}}", 'n',
      "doc.json:2:29: error: o.k: must be a number and is a text"},
     {"{\"o\": {\"k\": 1.5}}", 'i', "o.k: must be a whole number"},
@@ -225,7 +242,8 @@ int main(void)
         lookups(&t);
         mistakes(&t);
     } else {
-        expect(&t, d, "without libjansson", "this baton was built without libjansson (libjansson-dev)");
+        expect(&t, d, "without libjansson",
+               "this baton was built without libjansson (libjansson-dev)");
     }
     printf("%d passed, %d failed\n", t.passed, t.failed);
     arena_free(t.arena);

@@ -1,5 +1,5 @@
-// stats_test.c - medians, quantiles, deciles, joules from a counter that steps, and the summary of a
-// figure, each against numbers worked out by hand.
+// stats_test.c - medians, quantiles, deciles, joules from a counter that steps, and the summary of
+// a figure, each against numbers worked out by hand.
 //
 // Prints "N passed, N failed" and exits non-zero when anything failed.
 #include "../../src/bench/bench.h"
@@ -80,7 +80,8 @@ static void watts(void)
 static void peaks(void)
 {
     equal("H200", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H200", .sms = 132}), 989.5);
-    equal("H100", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H100 80GB HBM3", .sms = 132}), 989.5);
+    equal("H100", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H100 80GB HBM3", .sms = 132}),
+          989.5);
     equal("SMs not known", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H200"}), 989.5);
     equal("66 SMs", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H100", .sms = 66}), 494.75);
     equal("another", bench_peak_tflops(&(BenchMachine){.name = "emulator", .sms = 1}), NAN);
