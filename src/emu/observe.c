@@ -7,7 +7,6 @@
 // Invariant: the program does what it does unobserved under a schedule that is legal for the
 // machine: effects are performed inside their window, only later or earlier in it.
 #include "observe.h"
-#include "history.h"
 #include "state.h"
 
 #include <string.h>
@@ -69,7 +68,7 @@ static TracePlace slot_at(const EmuCta *c, i32 buffer, u32 offset)
     if (buffer < 0) return TRACE_NOWHERE;
     const ThreadBuffer *b = &c->run->fn->buffers.at[buffer];
     i64 bytes = thread_buffer_bytes(b);
-    u32 slots = emu_slots(b);
+    u32 slots = (u32)trace_slots(b);
     if (b->kind != BUF_SHARED || bytes < slots) return TRACE_NOWHERE;
     i64 slot = ((i64)offset - b->offset) / (bytes / slots);
     if (slot < 0 || slot >= slots) return TRACE_NOWHERE;

@@ -123,13 +123,11 @@ typedef struct {
 
 static Source *source_of(TraceBuild *b, Map *m, TracePlace p)
 {
-    const void *key = (const void *)(uintptr_t)(((u64)p.buffer + 1) << 48 | (u64)p.slot << 32 |
-                                                (u32)p.generation);
-    Source *s = map_get(m, key);
+    Source *s = map_get(m, trace_key(p));
     if (!s) {
         s = ARENA_NEW(b->arena, Source);
         s->lane = -1;
-        map_put(m, key, s);
+        map_put(m, trace_key(p), s);
     }
     return s;
 }

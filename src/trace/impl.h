@@ -24,7 +24,16 @@ typedef struct {
 const char *trace_place_name(Arena *a, const ThreadFn *fn, TracePlace p);
 // "acc_s += q_s x k_s[1]" for a product record.
 const char *trace_product_name(Arena *a, const ThreadFn *fn, const TraceRecord *r);
-int trace_slots(const ThreadBuffer *b); // of a ring or a tile
+static inline bool trace_same(TracePlace a, TracePlace b)
+{
+    return a.buffer == b.buffer && a.slot == b.slot && a.generation == b.generation;
+}
+// Of a place with a generation, for a Map.
+static inline const void *trace_key(TracePlace p)
+{
+    return (const void *)(uintptr_t)(((u64)p.buffer + 1) << 48 | (u64)p.slot << 32 |
+                                     (u32)p.generation);
+}
 // Generation as the source counts it, of a wait at an mbarrier.
 i64 trace_generation(const TraceBuild *b, TracePlace p);
 

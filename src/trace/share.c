@@ -125,3 +125,9 @@ const char *trace_span_text(Arena *a, const TraceSpan *s)
     default: return arena_printf(a, "%s%s", s->name, generation);
     }
 }
+
+const char *trace_commas(Arena *a, i64 n)
+{
+    if (n < 1000) return arena_printf(a, "%lld", (long long)n);
+    return arena_printf(a, "%s,%03lld", trace_commas(a, n / 1000), (long long)(n % 1000));
+}

@@ -50,22 +50,11 @@ static Slot *slot_of(Slots *s, TracePlace p)
     return &s->slot[p.buffer][p.slot];
 }
 
-static bool same(TracePlace a, TracePlace b)
-{
-    return a.buffer == b.buffer && a.slot == b.slot && a.generation == b.generation;
-}
-
-static const void *key_of(TracePlace p)
-{
-    return (const void *)(uintptr_t)(((u64)p.buffer + 1) << 48 | (u64)p.slot << 32 |
-                                     (u32)p.generation);
-}
-
 // Time at which an mbarrier's phase was complete, as far as the records tell; -1.
 static i64 completed(const Slots *s, TracePlace p)
 {
     if (p.buffer < 0 || p.generation < 0) return -1;
-    return (i64)(intptr_t)map_get(s->complete, key_of(p)) - 1;
+    return (i64)(intptr_t)map_get(s->complete, trace_key(p)) - 1;
 }
 
 // ---- generations --------------------------------------------------------------------------------
@@ -114,7 +103,7 @@ static void load(Slots *s, const TraceRecord *r)
 {
     Slot *t = slot_of(s, r->at);
     if (!t) return;
-    if (t->place.generation < 0 || !same(t->full_bar, r->other) || t->read >= 0) {
+    if (t->place.generation < 0 || !trace_same(t->full_bar, r->other) || t->read >= 0) {
         begin_generation(s, t, r, s->gate[r->warp]);
         t->full_bar = r->other;
     }
@@ -163,7 +152,7 @@ static void passed(Slots *s, const TraceRecord *r)
         int n = s->slot[i] ? trace_slots(&s->b->fn->buffers.at[i]) : 0;
         for (int k = 0; k < n; k++) {
             Slot *t = &s->slot[i][k];
-            if (t->full >= 0 || !same(t->full_bar, r->at)) continue;
+            if (t->full >= 0 || !trace_same(t->full_bar, r->at)) continue;
             t->full = r->time;
             t->latest = true;
         }
@@ -240,7 +229,7 @@ static void find_completions(Slots *s)
     for (int i = 0; i < s->b->n; i++) {
         const TraceRecord *r = s->b->sorted[i];
         if (r->kind == (told ? TRACE_COMPLETE : TRACE_ARRIVE) && r->at.buffer >= 0)
-            map_put(s->complete, key_of(r->at), (void *)(intptr_t)(r->time + 1));
+            map_put(s->complete, trace_key(r->at), (void *)(intptr_t)(r->time + 1));
     }
 }
 

@@ -298,12 +298,6 @@ static i64 tick_step(i64 span)
     return step;
 }
 
-static const char *with_commas(Arena *a, i64 n)
-{
-    if (n < 1000) return arena_printf(a, "%lld", (long long)n);
-    return arena_printf(a, "%s,%03lld", with_commas(a, n / 1000), (long long)(n % 1000));
-}
-
 // Lines of the grid stand behind lanes only, not behind headings.
 static void put_grid(const Page *p, double x)
 {
@@ -320,7 +314,7 @@ static void put_axis(const Page *p)
     i64 step = tick_step(p->window.to - p->window.from);
     for (i64 t = (p->window.from + step - 1) / step * step; t <= p->window.to; t += step) {
         put_grid(p, x_of(p, t));
-        put_text(p, x_of(p, t), p->bottom + 11, "m d", with_commas(p->arena, t));
+        put_text(p, x_of(p, t), p->bottom + 11, "m d", trace_commas(p->arena, t));
     }
     put_text(p, 8, p->bottom + 11, "d", trace_unit_name[p->trace->log->unit]);
 }
@@ -390,8 +384,8 @@ static void put_title(const Page *p)
                (long long)log->cta[1], (long long)log->cta[2], log->device,
                trace_unit_name[log->unit]);
     if (p->window.from > p->trace->begin || p->window.to < p->trace->end)
-        buf_printf(&b, ", %s to %s of %s", with_commas(p->arena, p->window.from),
-                   with_commas(p->arena, p->window.to), with_commas(p->arena, p->trace->end));
+        buf_printf(&b, ", %s to %s of %s", trace_commas(p->arena, p->window.from),
+                   trace_commas(p->arena, p->window.to), trace_commas(p->arena, p->trace->end));
     put_text(p, 8, 36, "d", b.s);
     buf_free(&b);
 }

@@ -81,12 +81,6 @@ void trace_records(Arena *a, const TraceLog *log, Buf *out)
 
 // ---- summary ------------------------------------------------------------------------------------
 
-static const char *commas(Arena *a, i64 n)
-{
-    if (n < 1000) return arena_printf(a, "%lld", (long long)n);
-    return arena_printf(a, "%s,%03lld", commas(a, n / 1000), (long long)(n % 1000));
-}
-
 static double share(const Trace *t, i64 time)
 {
     return 100.0 * (double)time / (double)MAX(t->end - t->begin, (i64)1);
@@ -135,13 +129,13 @@ void trace_summary(Arena *a, const Trace *t, const TraceTitle *title, Buf *out)
                (long long)log->cta[0], (long long)log->cta[1], (long long)log->cta[2]);
     if (*title->sizes) buf_printf(out, "  sizes          %s\n", title->sizes);
     buf_printf(out, "  device         %s\n", log->device);
-    buf_printf(out, "  time           %s %s%s\n", commas(a, t->end - t->begin),
+    buf_printf(out, "  time           %s %s%s\n", trace_commas(a, t->end - t->begin),
                trace_unit_name[log->unit],
                log->unit == TRACE_STEPS ? ", which are not cycles" : "");
     if (log->slowdown > 0)
         buf_printf(out, "  slow-down      %.3f times by the clock reads\n", log->slowdown);
     if (log->lost)
-        buf_printf(out, "  lost           %s records found no place\n", commas(a, log->lost));
+        buf_printf(out, "  lost           %s records found no place\n", trace_commas(a, log->lost));
     buf_puts(out, "lanes, share of the time\n");
     put_lanes(t, out);
     int n = trace_stalls(a, t, stall, MOST_STALLS);

@@ -67,6 +67,8 @@ typedef struct {
 } TracePlace;
 #define TRACE_NOWHERE ((TracePlace){-1, 0, TRACE_UNKNOWN})
 
+int trace_slots(const ThreadBuffer *b); // of a ring or a tile, as places count them
+
 // What a wait waits for follows from its operation:
 //   mbar.wait                        at = the mbarrier and the phase
 //   bar.sync                         at = {-1, the barrier's number, unknown}

@@ -24,11 +24,6 @@ typedef struct {
     } stores[TRACE_MAX_WARPS];
 } Copies;
 
-static bool same(TracePlace a, TracePlace b)
-{
-    return a.buffer == b.buffer && a.slot == b.slot && a.generation == b.generation;
-}
-
 static void issued(Copies *c, const TraceRecord *r)
 {
     Arena *a = c->b->arena;
@@ -36,7 +31,7 @@ static void issued(Copies *c, const TraceRecord *r)
     Flight *last = c->flights.n ? &c->flights.at[c->flights.n - 1] : NULL;
     // The boxes of one tile.
     if (load && last && last->open && last->span.kind == SPAN_LOAD && last->warp == r->warp &&
-        same(last->span.at, r->at) && same(last->span.other, r->other)) {
+        trace_same(last->span.at, r->at) && trace_same(last->span.other, r->other)) {
         last->span.n += r->n;
         last->open++;
     } else {
@@ -69,7 +64,7 @@ static void passed(Copies *c, const TraceRecord *r)
     for (int i = c->flights.n - 1; i >= 0 && r->at.buffer >= 0; i--) {
         Flight *f = &c->flights.at[i];
         if (!f->open || f->told || f->span.kind != SPAN_LOAD) continue;
-        if (!same(f->span.other, r->at)) continue;
+        if (!trace_same(f->span.other, r->at)) continue;
         f->span.end = r->time;
         f->open = 0;
     }

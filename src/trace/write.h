@@ -52,6 +52,7 @@ typedef struct {
 // Longest first; returns how many of `most` there are.
 int trace_stalls(Arena *a, const Trace *t, TraceStall *out, int most);
 
+const char *trace_commas(Arena *a, i64 n); // "11,956"; not negative
 // "waits for k_full[1], generation 3", "k_s[1], generation 3", "lines 99 to 112".
 const char *trace_span_text(Arena *a, const TraceSpan *s);
 
