@@ -54,7 +54,7 @@ expect("a large number", made("{{value s impl=fast size=S=1 field=launches}}"), 
 expect("a value that all rows have", made("{{value s impl=slow field=launches}}"), "7\n")
 expect("a range", made("{{range s size=S=1,S=2 impl=slow field=median digits=1}}"), "2.0 to 4.2\n")
 expect("a range of one", made("{{range s impl=slow field=ratio digits=1}}"), "1.0\n")
-expect("count and sum", made("{{count s impl=slow}} {{sum s impl=slow field=median}}"), "2 6.25\n")
+expect("count", made("{{count s impl=slow}}"), "2\n")
 expect("what made it", made("{{meta s}}"), "2026-11-30, H200, driver 580, CUDA 13.0: `measure it`\n")
 expect("notes", made("{{notes s}}"), "- a note\n")
 expect("no warnings of a table, and no empty line for them", made("{{count s}}\n\n{{warnings s}}\n\nx"), "4\n\nx\n")
@@ -91,7 +91,7 @@ expect("a part of another page", made("{{part x}}\n{{count s}}\n{{end part}}", p
 
 AT, NAMES = "docs/measurements.in.md:2: ", "impl, size, median, low, high, ratio, launches"
 for what, text, wanted in (
-        ("a marker", "{{valve s}}", "unknown marker valve; there are value, range, count, sum, meta, warnings, notes, "
+        ("a marker", "{{valve s}}", "unknown marker valve; there are value, range, count, meta, warnings, notes, "
                                     "rows, table, part, if"),
         ("a file", "{{count t}}", "there is no t in docs/results; there are s"),
         ("no file", "{{count}}", "count needs the name of a results file"),

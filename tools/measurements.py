@@ -17,7 +17,7 @@ implementation, size and regime (impl, size, regime), with the statistics of src
     {{table NAME [COLUMN=VALUE..]}}      the whole table, with its names and units
     {{value NAME COLUMN=VALUE.. field=COLUMN [digits=N]}}   one value
     {{range NAME .. field=COLUMN [digits=N]}}               least and largest of several
-    {{count NAME [COLUMN=VALUE..]}}   {{sum NAME .. field=COLUMN}}
+    {{count NAME [COLUMN=VALUE..]}}      rows
     {{meta NAME}}        date, GPU, driver, versions and command; why it is incomplete
     {{warnings NAME}}    of a bench: everything that is doubtful, a line each
     {{notes NAME}}       of a table
@@ -208,9 +208,6 @@ class Writer:
     def count(self, table, options, where):
         return form(len(table.select(where)))
 
-    def sum(self, table, options, where):
-        return form(sum(self.numbers(table, options, where)), options.get("digits"))
-
     def meta(self, table, options, where):
         a = table.about
         self.told["meta"].add(table.name)
@@ -229,8 +226,7 @@ class Writer:
     def notes(self, table, options, where):
         return "\n".join(f"- {n}" for n in table.notes)
 
-    KINDS = {"value": value, "range": span, "count": count, "sum": sum, "meta": meta, "warnings": warnings,
-             "notes": notes}
+    KINDS = {"value": value, "range": span, "count": count, "meta": meta, "warnings": warnings, "notes": notes}
 
     def whole(self, words):
         """Lines of {{table ..}}."""
