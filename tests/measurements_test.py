@@ -276,6 +276,11 @@ expect("its page", (root / m.PAGE).read_text().split("\n", 1)[1], """\
 | cuDNN 9.19 (PyTorch SDPA) | 1.060, 1.00 |
 | v4: softmax under running products | refused, refused |
 """)
+many = [{"kind": kind, "impl": -1, "size": -1, "regime": None, "refused": False, "text": "x"}
+        for kind in ["throttled"] * 5 + ["host bound"]]
+t = m.bench_record("b", CLEAN | {"warnings": many})["b"]
+expect("many warnings are folded", m.Writer({"b": t}).inline("warnings b").split("\n")[:3],
+       ["<details><summary>6 warnings: 5 throttled, 1 host bound</summary>", "", "- throttled: x"])
 (root / m.TEMPLATE).write_text("{{meta b}} {{value b impl=v4 size=S=8192 regime=burst field=median}}\n")
 expect("warnings must be told", wrong(root),
        "docs/measurements.in.md: b is a bench: its {{warnings b}} must be on the page")

@@ -30,6 +30,7 @@ NAME is the file's without .json, with .TABLE behind it where a file has several
 quotes. A value that is not there, a file that no marker uses, and a bench whose warnings are not on the page
 are errors."""
 import argparse, json, re, shlex, sys, textwrap
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -39,6 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE, PAGE, RESULTS = "docs/measurements.in.md", "docs/measurements.md", "docs/results"
 HEAD = "<!-- written by tools/measurements.py from docs/measurements.in.md and docs/results; edit those -->"
 MARKER = re.compile(r"\{\{(.*?)\}\}")
+FOLDED = 5  # more warnings than that are folded on the page
 FIELD = re.compile(r"\{([^{}]+?)(?::(\d+))?\}")
 
 
@@ -221,7 +223,14 @@ class Writer:
     def warnings(self, table, options, where):
         self.told["warnings"].add(table.name)
         texts = table.about.get("warnings")  # None: no bench
-        return "No warnings." if texts == [] else "\n".join(f"- {t}" for t in texts or ())
+        if texts == []:
+            return "No warnings."
+        lines = [f"- {t}" for t in texts or ()]
+        if len(lines) > FOLDED:
+            kinds = Counter(re.match(r"[^(:]+", t)[0].strip() for t in texts)
+            what = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+            lines = [f"<details><summary>{len(lines)} warnings: {what}</summary>", "", *lines, "", "</details>"]
+        return "\n".join(lines)
 
     def notes(self, table, options, where):
         return "\n".join(f"- {n}" for n in table.notes)
