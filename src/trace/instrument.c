@@ -267,7 +267,7 @@ static i64 box_bytes(const Rewrite *r, const ThreadOp *op)
 static void make_places(Rewrite *r, Making *k, const ThreadOp *op)
 {
     TracePoint *p = &k->point;
-    const Operand *o = op->opnd, *last = &op->opnd[op->nopnd - 2];
+    const Operand *o = op->opnd;
     switch (op->op) {
     case OP_MBAR_WAIT:
         p->at = first_word(r, k, o, &op->mem[0]);
@@ -287,11 +287,11 @@ static void make_places(Rewrite *r, Making *k, const ThreadOp *op)
     case OP_BAR_ARRIVE: p->at = barrier_number(k, &o[0]); break;
     case OP_TMA_LOAD: // [slot], map, {coordinates}, [barrier]
         p->at = address_word(r, k, o, &op->mem[0]);
-        p->other = first_word(r, k, last, &op->mem[1]);
+        p->other = first_word(r, k, &o[op->nopnd - 2], &op->mem[1]);
         p->n = box_bytes(r, op);
         break;
     case OP_TMA_STORE: // map, {coordinates}, [slot]
-        p->at = first_word(r, k, last, &op->mem[0]);
+        p->at = first_word(r, k, &o[op->nopnd - 2], &op->mem[0]);
         p->n = box_bytes(r, op);
         break;
     default: p->n = op->n; break;
