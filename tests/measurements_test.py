@@ -308,7 +308,12 @@ p = subprocess.run([sys.executable, ROOT / "tools/record.py", file, "t", "a", "b
 expect("rows of another length", (p.returncode, p.stdout.split(": ")[1]),
        (1, "1 rows on standard input, each with 2 cells, are expected\n"))
 
-import bench_correct, stress_corpus
+import bench_correct, stress_corpus, verify_attention
+
+# What the page asks of a results file, the scripts that make the next one write.
+for name, columns in (("correct", bench_correct.COLUMNS), ("verify_attention", verify_attention.COLUMNS)):
+    there = json.loads((ROOT / f"docs/results/{name}.json").read_text())["tables"][0]["columns"]
+    expect(f"columns of {name}", {c["name"] for c in there} - {c.partition(":")[0] for c in columns}, set())
 
 case = {"tokens": 4096, "heads": 4, "falls": 25, "reverse": 1, "vk": 0, "matrix": "bf16"}
 results = {"sequential": {"rounds": [8.0, 10.0, 9.0], "wrong": 0, "worst": 0.001},
