@@ -59,8 +59,9 @@ typedef struct {
 
 typedef struct {
     VEC(CpuKernel) kernels;
-    int repeat;    // compilations of each kernel
-    bool progress; // a line on standard error
+    int repeat;             // compilations of each kernel
+    bool progress;          // a line on standard error
+    double wall_ms, own_ms; // of the loops that are timed, and how much of it this process ran
     Arena *arena;
     Diag *diag;
 } CpuJob;

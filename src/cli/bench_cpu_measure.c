@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     PROCESSES = 5,  // whole processes of `baton build`
@@ -63,6 +64,39 @@ static void keep(Arena *a, CpuTable *samples, const CpuKernel *k, const char *wh
         cpu_text(a, samples, what);
         cpu_number(a, samples, s->at[i], 4);
     }
+}
+
+// ---- the processor ------------------------------------------------------------------------------
+
+// What is timed here never waits for anything: time in which it did not run went to other programs.
+typedef struct {
+    double wall, own; // milliseconds
+} Clocks;
+
+static Clocks clocks_now(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (Clocks){rt_now_ms(), (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6};
+}
+
+static void add_clocks(CpuJob *j, Clocks since)
+{
+    Clocks now = clocks_now();
+    j->wall_ms += now.wall - since.wall;
+    j->own_ms += now.own - since.own;
+}
+
+static void note_busy(const CpuJob *j, CpuTable *t)
+{
+    enum { ENOUGH = 95 }; // per cent
+    double part = 100 * j->own_ms / j->wall_ms;
+    if (part < ENOUGH)
+        vec_push(j->arena, &t->notes,
+                 arena_printf(j->arena,
+                              "BUSY: this process had a processor for %.0f%% of the time only; "
+                              "other programs make all times longer",
+                              part));
 }
 
 // ---- compilation --------------------------------------------------------------------------------
@@ -156,8 +190,10 @@ static int measure_compiler(CpuJob *j, const CpuKernel *k, CpuTimes *out)
     Compiled first = {.lines = 0}, warm = {.lines = 0}, c = {.lines = 0};
     Samples process = {0};
     if (!compile_once(j, k, true, &first) || !compile_once(j, k, false, &warm)) return EXIT_INPUT;
+    Clocks since = clocks_now();
     for (int i = 0; i < j->repeat; i++)
         if (!compile_once(j, k, false, &c)) return EXIT_INPUT;
+    add_clocks(j, since);
     if (!time_process(j, k, &process)) return EXIT_INPUT;
     CpuTable *t = &out->compile;
     cpu_text(a, t, k->name);
@@ -354,8 +390,10 @@ static int measure_verifier(CpuJob *j, const CpuKernel *k, CpuTimes *out)
     static const char *const slow[] = {"handoff", "bounds", "output"};
     Arena *a = j->arena;
     Verified v = {.nparts = 0};
+    Clocks since = clocks_now();
     for (int i = 0; i < PROOFS; i++)
         if (!verify_once(j, k, i == 0, &v)) return EXIT_INPUT;
+    add_clocks(j, since);
     if (v.broken || v.verdict == EXPLORE_VIOLATION) {
         diag_error(j->diag, (Loc){0}, arena_printf(a, "`baton check %s` tells what", k->path),
                    "%s is broken: its check is not timed", k->path);
@@ -495,5 +533,6 @@ int cpu_measure(CpuJob *j, CpuTimes *out)
         }
     }
     if (j->progress) fputs("\r\033[K", stderr);
+    note_busy(j, &out->compile);
     return status;
 }
