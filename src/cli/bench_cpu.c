@@ -179,11 +179,14 @@ static int publish(Command *c, const CpuOrigin *o, const CpuTable *const *t, int
 
 // ---- instructions -------------------------------------------------------------------------------
 
+// Beside the folder of the kernels.
 static const char *history_path(const Command *c)
 {
     if (c->history) return c->history;
     const char *folder = c->folder ? c->folder : kernel_folder(c->job.arena);
-    return arena_printf(c->job.arena, "%s/../bench/history.jsonl", folder ? folder : "kernels");
+    bool here = !folder || strcmp(folder, "kernels") == 0;
+    return arena_printf(c->job.arena, "%s%sbench/history.jsonl", here ? "" : folder,
+                        here ? "" : "/../");
 }
 
 // Items of the history that are not counted any more: a check that shrinks must say so.
