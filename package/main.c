@@ -250,18 +250,16 @@ static bool is_causal(const Contract *c)
 }
 
 // What the record says before anything is measured.
-static Bench *begin_record(const Options *o, const BenchOp *op, const char *command, Arena *a)
+static Bench *begin_record(const Options *o, const BenchOp *op, const JobOptions *job,
+                           const char *command, Arena *a)
 {
     Bench *b = ARENA_NEW(a, Bench);
     const Contract *c = &kernels[0].contract;
-    Buf inputs = {0};
-    for (int i = 0; i < c->inputs.n; i++)
-        buf_printf(&inputs, "%s%s = %s", i ? "  " : "", c->inputs.at[i].name, c->inputs.at[i].spec);
     *b = (Bench){
         .op = op ? op->name : c->op,
         .title = op ? arena_printf(a, op->title, is_causal(c) ? "causal" : "dense") : c->op,
         .formula = op ? op->formula : "",
-        .inputs = arena_strndup(a, inputs.s ? inputs.s : "", inputs.n),
+        .inputs = bench_inputs(a, c, job),
         .unit_of_small = op ? op->unit : "us",
         .command = command,
         .started = utc_now(a, "%Y-%m-%dT%H:%M:%SZ"),
@@ -278,9 +276,8 @@ static Bench *begin_record(const Options *o, const BenchOp *op, const char *comm
         .yardstick = -1,
         .arena = a,
     };
-    buf_free(&inputs);
     vec_push(a, &b->versions, ((BenchVersion){"baton", BATON_VERSION_TEXT}));
-    vec_push(a, &b->versions, ((BenchVersion){"C compiler", __VERSION__}));
+    vec_push(a, &b->versions, ((BenchVersion){"baton's C compiler", __VERSION__}));
     return b;
 }
 
@@ -332,7 +329,7 @@ static int measure(const Options *o, const char *command, Arena *a, Diag *d)
         vec_push(a, &c.job.args, one);
     for (int i = 0; i < n; i++)
         vec_push(a, &c.rivals, bench_kernel_rival(a, &list[i], device, &c.job, d));
-    int status = compete(&c, device, begin_record(o, op, command, a), d);
+    int status = compete(&c, device, begin_record(o, op, &c.job, command, a), d);
     device->ops->close(device);
     return status;
 }

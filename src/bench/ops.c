@@ -141,3 +141,17 @@ bool bench_size_words(const BenchOp *op, const char *text, BenchSizeWords *out, 
     }
     return add_words(out, op->fixed, a, d);
 }
+
+const char *bench_inputs(Arena *a, const Contract *k, const JobOptions *job)
+{
+    Buf b = {0};
+    for (int i = 0; i < k->in.n; i++) {
+        const char *name = k->in.at[i].name, *spec = contract_input(k, name);
+        for (int j = 0; j < job->args.n; j++)
+            if (strcmp(job->args.at[j].name, name) == 0) spec = job->args.at[j].text;
+        buf_printf(&b, "%s%s = %s", i ? "  " : "", name, spec ? spec : "default");
+    }
+    const char *text = arena_strndup(a, b.n ? b.s : "", b.n);
+    buf_free(&b);
+    return text;
+}

@@ -43,5 +43,8 @@ const char *bench_backends_of(Arena *a, const BenchOp *op); // "v1, v2, ..., cud
 // the Diag.
 bool bench_size_words(const BenchOp *op, const char *text, BenchSizeWords *out, const char **label,
                       Arena *a, Diag *d);
+// What a record says of the inputs: "q = uniform(-2,2)  k = ..". Those of the job win over the
+// contract's.
+const char *bench_inputs(Arena *a, const Contract *k, const JobOptions *job);
 
 #endif

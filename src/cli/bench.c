@@ -455,21 +455,6 @@ static const char *command_line(const Words *w)
     return text;
 }
 
-static const char *inputs_of(const Session *s)
-{
-    const Contract *k = s->model->contract;
-    Buf b = {0};
-    for (int i = 0; i < k->in.n; i++) {
-        const char *name = k->in.at[i].name, *spec = contract_input(k, name);
-        for (int j = 0; j < s->contest.job.args.n; j++)
-            if (strcmp(s->contest.job.args.at[j].name, name) == 0) spec = s->contest.job.args.at[j].text;
-        buf_printf(&b, "%s%s = %s", i ? "  " : "", name, spec ? spec : "default");
-    }
-    const char *text = arena_strndup(s->w->arena, b.n ? b.s : "", b.n);
-    buf_free(&b);
-    return text;
-}
-
 static void begin_record(Session *s)
 {
     Words *w = s->w;
@@ -477,7 +462,8 @@ static void begin_record(Session *s)
     Bench *b = ARENA_NEW(a, Bench);
     *b = (Bench){.op = w->op->name, .formula = w->op->formula, .unit_of_small = w->op->unit,
                  .title = arena_printf(a, w->op->title, w->dense ? "dense" : "causal"),
-                 .inputs = inputs_of(s), .command = command_line(w),
+                 .inputs = bench_inputs(a, s->model->contract, &s->contest.job),
+                 .command = command_line(w),
                  .started = utc(a, "%Y-%m-%dT%H:%M:%SZ"), .seed = (u64)w->seed,
                  .warmup = (int)w->warmup, .repeat = (int)w->repeat, .rounds = (int)w->rounds,
                  .cool = w->cool, .load_s = w->load_s, .idle_s = w->idle_s, .method = w->method,
