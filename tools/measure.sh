@@ -128,11 +128,16 @@ bench() { # PART WORDS...: baton bench, whose folder stays beside its results fi
     [ -e "$RESULTS/bench/$part/results.json" ] && cp "$RESULTS/bench/$part/results.json" "$RESULTS/$part.json"
 }
 attention() {
-    bench attention attention --workload=bench/workloads/prefill --backends="${PEERS:-cudnn,fa2},v1,v2,v4,v3"
+    bench attention attention --workload=bench/workloads/prefill \
+        --backends="v1,v2,v4,v3,${PEERS:-cudnn,fa2,triton,triton_ws}"
 }
-gemm() { bench gemm gemm --sizes=4096,8192 --backends=cublas,gemm,persistent,cluster; }
+gemm() { bench gemm gemm --sizes=4096,8192 --backends=gemm,persistent,sequential,pipelined,cublas; }
 correct_bench() {
-    bench correct_bench correct --method=graph --sizes=32768x32 --backends=sequential,proxy,delay,membar --yardstick=sequential
+    words="--backends=sequential,proxy,delay --load=0.5"
+    bench correct_bench correct $words
+    bench correct_bench_vk correct $words -D VK=1
+    bench correct_bench_reverse correct $words -D REVERSE=1 -D TF32=1
+    bench correct_bench_vk_reverse correct $words -D REVERSE=1 -D VK=1 -D TF32=1
 }
 cpu() {
     build/baton bench --cpu -o "$RESULTS/bench/cpu" || fail cpu
@@ -140,7 +145,7 @@ cpu() {
 }
 correct() { script correct python3 tools/bench_correct.py; }
 verify_attention() { script verify_attention python3 tools/verify_attention.py; }
-pipelines() { script pipelines python3 tools/pipeline_speed.py; }
+pipelines() { bench pipelines attention --regimes=sustained --backends=v2,v1_pipelined --yardstick=v2; }
 printers() { script printers sh tools/cuda_check.sh gpu build/cuda_check; }
 stress() { script stress python3 tools/stress_corpus.py --launches 200; }
 sanitize() { script sanitize python3 tools/sanitize.py; }
