@@ -1,4 +1,5 @@
 // program.c - runs other programs and collects what they print.
+#define _GNU_SOURCE // execvpe
 #include "program.h"
 
 #include <fcntl.h>
@@ -7,8 +8,6 @@
 #include <sys/wait.h>
 #include <string.h>
 #include <unistd.h>
-
-extern char **environ;
 
 bool program_is_here(const char *name)
 {
@@ -23,16 +22,14 @@ bool program_is_here(const char *name)
     return false;
 }
 
-// In the child. PATH of `env` is not the one that is searched: it is this process's that says where
-// programs are.
+// In the child. The program is looked up in PATH of this process, whatever `env` says.
 NORETURN static void become(const char *const *argv, const char *const *env, int out)
 {
     int in = open("/dev/null", O_RDONLY);
     dup2(in, 0);
     dup2(out, 1);
     dup2(out, 2);
-    if (env) environ = (char **)env;
-    execvp(argv[0], (char *const *)argv);
+    execvpe(argv[0], (char *const *)argv, env ? (char *const *)env : environ);
     _exit(127);
 }
 
