@@ -21,18 +21,18 @@ static const struct {
     u32 line;
 } spare[] = {
     // Registers of a product (O9): its operands are covered by the wait of the next one.
-    {"kernels/attention/v1.co", OP_WGMMA_COMMIT, 38},
-    {"kernels/attention/v1.co", OP_WGMMA_WAIT, 38},
+    {"kernels/attention/v1.co", OP_WGMMA_COMMIT, 50},
+    {"kernels/attention/v1.co", OP_WGMMA_WAIT, 50},
     // Likewise: the next tile of k comes behind one of v whose slot is given back behind the other
     // wait of the round, and the last tile of v is not followed by any.
-    {"kernels/attention/v4.co", OP_WGMMA_COMMIT, 104},
-    {"kernels/attention/v4.co", OP_WGMMA_WAIT, 110},
-    {"kernels/attention/v4.co", OP_WGMMA_COMMIT, 104},
-    {"kernels/attention/v4.co", OP_WGMMA_WAIT, 110},
-    {"kernels/attention/v4.co", OP_WGMMA_COMMIT, 145},
-    {"kernels/attention/v4.co", OP_WGMMA_WAIT, 149},
+    {"kernels/attention/v4.co", OP_WGMMA_COMMIT, 116},
+    {"kernels/attention/v4.co", OP_WGMMA_WAIT, 122},
+    {"kernels/attention/v4.co", OP_WGMMA_COMMIT, 116},
+    {"kernels/attention/v4.co", OP_WGMMA_WAIT, 122},
+    {"kernels/attention/v4.co", OP_WGMMA_COMMIT, 157},
+    {"kernels/attention/v4.co", OP_WGMMA_WAIT, 161},
     // Not needed: see drop_sync_test.c.
-    {"kernels/attention/v4.co", OP_MBAR_ARRIVE, 150},
+    {"kernels/attention/v4.co", OP_MBAR_ARRIVE, 162},
     {"kernels/gemm/gemm.co", OP_BAR_SYNC, 37},
     {"kernels/learn/copy.co", OP_BAR_SYNC, 16},
 };
