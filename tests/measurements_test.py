@@ -91,9 +91,10 @@ expect("a part of another page", made("{{part x}}\n{{count s}}\n{{end part}}", p
 
 AT, NAMES = "docs/measurements.in.md:2: ", "impl, size, median, low, high, ratio, launches"
 for what, text, wanted in (
-        ("a marker", "{{valve s}}", "unknown marker valve; there are value, range, count, meta, warnings, notes, "
+        ("a marker", "{{valve s}}", "unknown marker valve; there are value, range, count, meta, notes, warnings, "
                                     "rows, table, part, if"),
         ("a file", "{{count t}}", "there is no t in docs/results; there are s"),
+        ("no bench", "{{warnings}}", "warnings needs the name of a results file"),
         ("no file", "{{count}}", "count needs the name of a results file"),
         ("a column", "{{count s color=red}}", f"s has no column color; it has {NAMES}"),
         ("a row", "{{count s impl=fast,quick}}", "s has no impl=quick there; it has slow, fast"),
@@ -281,6 +282,9 @@ many = [{"kind": kind, "impl": -1, "size": -1, "regime": None, "refused": False,
 t = m.bench_record("b", CLEAN | {"warnings": many})["b"]
 expect("many warnings are folded", m.Writer({"b": t}).inline("warnings b").split("\n")[:3],
        ["<details><summary>6 warnings: 5 throttled, 1 host bound</summary>", "", "- throttled: x"])
+w = m.Writer({"b": t, "c": m.bench_record("c", CLEAN)["c"]})
+expect("warnings of several", (w.inline("warnings c"), w.inline("warnings c b").split(":")[0]),
+       ("No warnings.", "<details><summary>6 warnings"))
 (root / m.TEMPLATE).write_text("{{meta b}} {{value b impl=v4 size=S=8192 regime=burst field=median}}\n")
 expect("warnings must be told", wrong(root),
        "docs/measurements.in.md: b is a bench: its {{warnings b}} must be on the page")

@@ -19,7 +19,7 @@ implementation, size and regime (impl, size, regime), with the statistics of src
     {{range NAME .. field=COLUMN [digits=N]}}               least and largest of several
     {{count NAME [COLUMN=VALUE..]}}      rows
     {{meta NAME}}        date, GPU, driver, versions and command; why it is incomplete
-    {{warnings NAME}}    of a bench: everything that is doubtful, a line each
+    {{warnings NAME..}}  of one bench or several: everything that is doubtful, a line each
     {{notes NAME}}       of a table
     {{if NAME}} .. {{end if}}        only where there is such a results file
     {{part NAME}} .. {{end part}}    no part of the page: it goes between the two lines
@@ -168,7 +168,7 @@ class Writer:
         if kind not in self.KINDS:
             alone = kind in ("rows", "table", "part", "if", "end")
             raise Wrong(f"{kind} must stand alone in its line" if alone else
-                        f"unknown marker {kind}; there are {listed([*self.KINDS, 'rows', 'table', 'part', 'if'])}")
+                        f"unknown marker {kind}; there are {listed([*self.KINDS, 'warnings', 'rows', 'table', 'part', 'if'])}")
         if not rest:
             raise Wrong(f"{kind} needs the name of a results file")
         return kind, self.table(rest[0]), *self.pairs(rest[1:])
@@ -184,6 +184,8 @@ class Writer:
         return {k: pairs.pop(k) for k in keys if k in pairs}, pairs
 
     def inline(self, text):
+        if text.split()[:1] == ["warnings"]:
+            return self.warnings(shlex.split(text)[1:])
         kind, table, options, where = self.words(text)
         return self.KINDS[kind](self, table, options, where)
 
@@ -220,12 +222,15 @@ class Writer:
             said += f": {a['command']}" if "`" in a["command"] else f": `{a['command']}`"
         return said + (f". **Incomplete: {a['incomplete']}**" if a.get("incomplete") else "")
 
-    def warnings(self, table, options, where):
-        self.told["warnings"].add(table.name)
-        texts = table.about.get("warnings")  # None: no bench
-        if texts == []:
-            return "No warnings."
-        lines = [f"- {t}" for t in texts or ()]
+    def warnings(self, names):
+        if not names:
+            raise Wrong("warnings needs the name of a results file")
+        tables = [self.table(name) for name in names]
+        self.told["warnings"].update(names)
+        texts = [t for table in tables for t in table.about.get("warnings") or ()]
+        if not texts:
+            return "No warnings." if any("warnings" in table.about for table in tables) else ""
+        lines = [f"- {t}" for t in texts]
         if len(lines) > FOLDED:
             kinds = Counter(re.match(r"[^(:]+", t)[0].strip() for t in texts)
             what = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
@@ -235,7 +240,7 @@ class Writer:
     def notes(self, table, options, where):
         return "\n".join(f"- {n}" for n in table.notes)
 
-    KINDS = {"value": value, "range": span, "count": count, "meta": meta, "warnings": warnings, "notes": notes}
+    KINDS = {"value": value, "range": span, "count": count, "meta": meta, "notes": notes}
 
     def whole(self, words):
         """Lines of {{table ..}}."""
