@@ -6,7 +6,7 @@
 # `baton package` and `baton trace` got 8,000 more.
 set -eu
 cd "$(dirname "$0")/.."
-BUDGET=92000
+BUDGET=94000
 DATA="approx_table.h"
 
 files=$(find src rt include ops package -name '*.[ch]' | sort)
