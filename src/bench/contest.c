@@ -1,9 +1,9 @@
-// contest.c - the rounds of a contest: everybody made ready and checked at one size, bursts, turns under
-// load, and the same at the next size.
+// contest.c - the rounds of a contest: everybody made ready and checked at one size, bursts, turns
+// under load, and the same at the next size.
 //
 // In: rivals behind one record of functions, the sizes, what one turn is. Out: the Bench with every
-// sample and reading. Nothing is replaced or left out silently: the first rival that cannot take part, or
-// computes something wrong, ends the contest, and the record says so.
+// sample and reading. Nothing is replaced or left out silently: the first rival that cannot take
+// part, or computes something wrong, ends the contest, and the record says so.
 #include "../job/parallel.h"
 #include "contest.h"
 
@@ -15,13 +15,13 @@
 #include <time.h>
 
 enum {
-    WATCH_MS = 25,         // between readings during a turn: more often would slow launching down
-    COOL_LIMIT_S = 900,    // a card that does not cool down in that time will not
+    WATCH_MS = 25,      // between readings during a turn: more often would slow launching down
+    COOL_LIMIT_S = 900, // a card that does not cool down in that time will not
     TRY_SAMPLES = 20,
 };
-#define ENERGY_S 0.6       // of launches, so that the counter steps a few times
-#define SHORT_MS 0.1       // launches below it are tried by events and by graphs
-#define CHECK_WORK 1e9     // multiply-adds of the check by processor: a second
+#define ENERGY_S 0.6   // of launches, so that the counter steps a few times
+#define SHORT_MS 0.1   // launches below it are tried by events and by graphs
+#define CHECK_WORK 1e9 // multiply-adds of the check by processor: a second
 
 typedef struct {
     const BenchContest *c;
@@ -29,13 +29,13 @@ typedef struct {
     Bench *b;
     Diag *diag;
     int size;
-    Arena *arena;          // of the size
-    Job model;             // of the size: arrays on the host, the reference
+    Arena *arena; // of the size
+    Job model;    // of the size: arrays on the host, the reference
     JobOptions options;
-    double start_ms;       // of the contest
-    double size_start_ms;  // of the turns of this size
+    double start_ms;           // of the contest
+    double size_start_ms;      // of the turns of this size
     int turns_done, turns_due; // of this size
-    bool on_line;          // the progress line is on the terminal
+    bool on_line;              // the progress line is on the terminal
 } Run;
 
 static double now_ms(void) { return rt_now_ms(); }
@@ -82,7 +82,8 @@ static void progress(Run *r, const char *what, const BenchTurn *t)
     double left = seconds_left(r);
     char remains[64] = "";
     if (isfinite(left))
-        snprintf(remains, sizeof remains, "; about %d min %02d s left", (int)left / 60, (int)left % 60);
+        snprintf(remains, sizeof remains, "; about %d min %02d s left", (int)left / 60,
+                 (int)left % 60);
     fprintf(stderr, "\r\033[K%s: %s, round %d of %d, %s: %s (%d of %d turns%s)",
             r->b->sizes.at[t->size].label, bench_regime_name[t->regime], t->round + 1, r->b->rounds,
             r->b->impls.at[t->impl].name, what, r->turns_done, r->turns_due, remains);
@@ -130,7 +131,11 @@ static void cool_down(Run *r, BenchTurn *t)
 static RtReading read_meter(const Run *r)
 {
     if (r->c->meter) return rt_meter_read(r->c->meter);
-    return (RtReading){.ms = now_ms(), .sm_mhz = NAN, .memory_mhz = NAN, .watts = NAN, .celsius = NAN,
+    return (RtReading){.ms = now_ms(),
+                       .sm_mhz = NAN,
+                       .memory_mhz = NAN,
+                       .watts = NAN,
+                       .celsius = NAN,
                        .joules = NAN};
 }
 
@@ -146,12 +151,18 @@ static bool take_turn(Run *r, int rival, BenchRegime regime, int round)
     Bench *b = r->b;
     BenchRival *who = r->c->rivals.at[rival];
     bool burst = regime == BENCH_BURST;
-    BenchOrder order = {.idle_s = burst ? b->idle_s : 0, .load_s = burst ? 0 : b->load_s,
+    BenchOrder order = {.idle_s = burst ? b->idle_s : 0,
+                        .load_s = burst ? 0 : b->load_s,
                         .min_s = burst || !r->c->meter ? 0 : ENERGY_S,
-                        .warmup = burst ? 0 : b->warmup, .repeat = burst ? r->c->burst : b->repeat,
-                        .group = b->cold_bytes ? 1 : 0, .method = b->method,
+                        .warmup = burst ? 0 : b->warmup,
+                        .repeat = burst ? r->c->burst : b->repeat,
+                        .group = b->cold_bytes ? 1 : 0,
+                        .method = b->method,
                         .cold_bytes = b->cold_bytes};
-    BenchTurn t = {.impl = rival, .size = r->size, .round = round, .regime = (u8)regime,
+    BenchTurn t = {.impl = rival,
+                   .size = r->size,
+                   .round = round,
+                   .regime = (u8)regime,
                    .idle_ms = order.idle_s * 1e3};
     cool_down(r, &t);
     progress(r, "measuring", &t);
@@ -197,7 +208,8 @@ static bool inputs_are_finite(Run *r)
 {
     for (int i = 0; i < r->model.narrays; i++) {
         const JobArray *a = &r->model.array[i];
-        if (!a->has_spec || a->param->kind != PLAN_TENSOR || !dtype_is_float(a->param->type)) continue;
+        if (!a->has_spec || a->param->kind != PLAN_TENSOR || !dtype_is_float(a->param->type))
+            continue;
         i64 bad = data_count_not_finite(a->param->type, a->block + JOB_GUARD, a->count);
         if (!bad) continue;
         diag_error(r->diag, (Loc){0}, NULL, "input %s (%s) has %lld elements that are not finite",
@@ -220,7 +232,8 @@ static void describe_size(Run *r)
     s->bytes = 0;
     for (int i = 0; i < m->narrays; i++)
         if (m->array[i].param->kind == PLAN_TENSOR)
-            s->bytes += (double)m->array[i].bytes * (m->array[i].param->in + m->array[i].param->out);
+            s->bytes +=
+                (double)m->array[i].bytes * (m->array[i].param->in + m->array[i].param->out);
 }
 
 static bool open_size(Run *r)
@@ -232,8 +245,12 @@ static bool open_size(Run *r)
     r->options.sizes.n = 0;
     const BenchSizeWords *words = &c->sizes.at[r->size];
     for (int i = 0; i < words->n; i++) vec_push(r->arena, &r->options.sizes, words->at[i]);
-    r->model = (Job){.options = &r->options, .path = c->model->impl.file, .plan = c->model->plan,
-                     .contract = c->model->contract, .arena = r->arena, .diag = r->diag,
+    r->model = (Job){.options = &r->options,
+                     .path = c->model->impl.file,
+                     .plan = c->model->plan,
+                     .contract = c->model->contract,
+                     .arena = r->arena,
+                     .diag = r->diag,
                      .narrays = plan_arguments(c->model->plan)};
     Job *m = &r->model;
     if (!job_bind_sizes(m) || !job_find_reference(m)) return false;
@@ -291,9 +308,11 @@ static bool compare(Run *r, BenchCase *c, const char *when)
         return true;
     }
     c->state = BENCH_WRONG;
-    c->why = arena_printf(r->b->arena, "%lld of %lld elements that were compared are wrong%s, worst "
-                                       "error %.3g; %lld of all are not a number",
-                          (long long)f->wrong, (long long)f->checked, when, f->worst, (long long)f->nan);
+    c->why =
+        arena_printf(r->b->arena,
+                     "%lld of %lld elements that were compared are wrong%s, worst "
+                     "error %.3g; %lld of all are not a number",
+                     (long long)f->wrong, (long long)f->checked, when, f->worst, (long long)f->nan);
     stop(r, "%s is wrong at %s: %s", name, s->label, c->why);
     return false;
 }
@@ -302,10 +321,18 @@ static bool enter_rival(Run *r, int rival)
 {
     Bench *b = r->b;
     BenchRival *who = r->c->rivals.at[rival];
-    vec_push(b->arena, &b->cases, ((BenchCase){.impl = rival, .size = r->size, .why = "",
-                                               .reference = "", .proof = "", .worst = NAN,
-                                               .compile_ms = NAN, .convert_ms = NAN, .first_ms = NAN, .event_ms = NAN,
-                                               .graph_ms = NAN}));
+    vec_push(b->arena, &b->cases,
+             ((BenchCase){.impl = rival,
+                          .size = r->size,
+                          .why = "",
+                          .reference = "",
+                          .proof = "",
+                          .worst = NAN,
+                          .compile_ms = NAN,
+                          .convert_ms = NAN,
+                          .first_ms = NAN,
+                          .event_ms = NAN,
+                          .graph_ms = NAN}));
     BenchCase *c = &b->cases.at[b->cases.n - 1];
     poison_result(r);
     if (!who->ops->enter(who, &r->model, c, &b->impls.at[rival])) {
@@ -316,7 +343,9 @@ static bool enter_rival(Run *r, int rival)
     }
     c->proof = arena_printf(b->arena, "%s", c->proof);
     if (!compare(r, c, "")) return false;
-    say(r, "  %-12s right, worst error %.2g in %lld of %lld rows; compiled in %.0f ms, first call %.1f ms",
+    say(r,
+        "  %-12s right, worst error %.2g in %lld of %lld rows; compiled in %.0f ms, first call "
+        "%.1f ms",
         who->impl.name, c->worst, (long long)c->rows_checked, (long long)c->rows, c->compile_ms,
         c->first_ms);
     return true;
@@ -382,11 +411,13 @@ int bench_contest(const BenchContest *c, RtDevice *device, Bench *b, Diag *d)
     for (r.size = 0; ok && r.size < c->sizes.n; r.size++) {
         ok = run_size(&r);
         b->seconds = (now_ms() - r.start_ms) / 1e3;
-        if (ok && r.size + 1 < c->sizes.n) b->incomplete = "it is still running, or was ended from outside";
+        if (ok && r.size + 1 < c->sizes.n)
+            b->incomplete = "it is still running, or was ended from outside";
         if (ok && r.size + 1 == c->sizes.n) b->incomplete = NULL;
         if (!ok && (!b->incomplete || diag_errors(d)))
             b->incomplete = b->incomplete && !strstr(b->incomplete, "still running")
-                                ? b->incomplete : "an error, see the messages";
+                                ? b->incomplete
+                                : "an error, see the messages";
         bench_warn(b);
         if (c->keep) c->keep(c->keep_ctx, b);
     }

@@ -1,5 +1,5 @@
-// machine.c - facts of the machine that a contest runs on, and what its device can do at most, measured
-// before the contest.
+// machine.c - facts of the machine that a contest runs on, and what its device can do at most,
+// measured before the contest.
 #include "../../rt/sample.h"
 #include "contest.h"
 
@@ -55,8 +55,14 @@ static double product_ceiling(const BenchContest *c, RtDevice *d, Diag *diag)
     Arena *a = arena_new(0);
     JobOptions o = {.device = c->job.device, .seeds = 1, .once = true};
     const BenchKernel *k = c->products;
-    Job r = {.options = &o, .path = k->impl.file, .plan = k->plan, .contract = k->contract,
-             .code = k->code, .arena = a, .diag = diag, .device = d,
+    Job r = {.options = &o,
+             .path = k->impl.file,
+             .plan = k->plan,
+             .contract = k->contract,
+             .code = k->code,
+             .arena = a,
+             .diag = diag,
+             .device = d,
              .narrays = plan_arguments(k->plan)};
     double best = NAN, ms[CEILING_SAMPLES];
     if (job_bind_sizes(&r) && job_fill_arrays(&r) && !job_prepare(&r) && !job_copy_in(&r)) {
@@ -81,11 +87,19 @@ bool bench_machine(const BenchContest *c, RtDevice *device, Bench *b, Diag *d)
     BenchMachine *m = &b->machine;
     Arena *a = b->arena;
     bool gpu = device->ops->queues;
-    *m = (BenchMachine){.name = arena_printf(a, "%s", device->name), .number = gpu ? c->job.gpu : -1,
-                        .uuid = "", .driver = "", .cuda = "", .host = bench_host(a),
-                        .sms = (int)device->prop[PROP_SM_COUNT], .major = device->major,
-                        .minor = device->minor, .l2_bytes = device->l2_bytes,
-                        .power_limit = NAN, .max_sm_mhz = NAN, .ceiling_tflops = NAN,
+    *m = (BenchMachine){.name = arena_printf(a, "%s", device->name),
+                        .number = gpu ? c->job.gpu : -1,
+                        .uuid = "",
+                        .driver = "",
+                        .cuda = "",
+                        .host = bench_host(a),
+                        .sms = (int)device->prop[PROP_SM_COUNT],
+                        .major = device->major,
+                        .minor = device->minor,
+                        .l2_bytes = device->l2_bytes,
+                        .power_limit = NAN,
+                        .max_sm_mhz = NAN,
+                        .ceiling_tflops = NAN,
                         .ceiling_tbs = NAN,
                         .no_meter = c->meter ? rt_meter_missing(c->meter) : "no GPU"};
     if (device->driver_version)

@@ -27,20 +27,21 @@ static const BenchKnown correct_kernels[] = {
 };
 
 static const BenchOp ops[] = {
-    {"attention", "attention", "v4", "v1,v2,v4,v3", "cudnn,fa3,fa2", "4096,8192,16384", "B=4 H=32", "S",
-     "%s attention forward, BF16, head dimension 128",
+    {"attention", "attention", "v4", "v1,v2,v4,v3", "cudnn,fa3,fa2", "4096,8192,16384", "B=4 H=32",
+     "S", "%s attention forward, BF16, head dimension 128",
      "2 B H S S D / time under the mask, twice that without: products, no softmax", "ms", "", true,
      attention_kernels, COUNT(attention_kernels)},
     {"gemm", "gemm", "persistent", "gemm,persistent", "cublas", "4096,8192", "", "M=N=K",
      "matrix product C = A B^T, 16-bit operands, FP32 sums", "2 M N K / time", "ms", "", false,
      gemm_kernels, COUNT(gemm_kernels)},
-    {"correct", "correction", "proxy", "sequential,proxy,delay", "flashqla,fla", "32768x32", "P=2 R=1",
-     "TOKENSxHEADS", "state correction of the gated delta rule, all segments falling back", "", "us",
-     "fallback=1", false, correct_kernels, COUNT(correct_kernels)},
+    {"correct", "correction", "proxy", "sequential,proxy,delay", "flashqla,fla", "32768x32",
+     "P=2 R=1", "TOKENSxHEADS",
+     "state correction of the gated delta rule, all segments falling back", "", "us", "fallback=1",
+     false, correct_kernels, COUNT(correct_kernels)},
 };
 
-static const char *const peers[] = {"cudnn", "fa2", "fa3", "triton", "triton_ws", "tilelang",
-                                    "cublas", "fla", "flashqla"};
+static const char *const peers[] = {"cudnn",    "fa2",    "fa3", "triton",  "triton_ws",
+                                    "tilelang", "cublas", "fla", "flashqla"};
 
 const BenchOp *bench_op(const char *name, const char **all)
 {
@@ -123,7 +124,10 @@ bool bench_size_words(const BenchOp *op, const char *text, BenchSizeWords *out, 
         done = *end == 0;
         s = end + 1;
     }
-    bool fits = good && done && (op->form[0] == 'S' ? k == 1 : op->form[0] == 'M' ? k != 2 : k == 2);
+    bool fits = good && done &&
+                (op->form[0] == 'S'   ? k == 1
+                 : op->form[0] == 'M' ? k != 2
+                                      : k == 2);
     if (!fits) {
         diag_error(d, (Loc){0}, "or all sizes by name, as in --sizes 'B=1 H=8 S=1000'",
                    "`%s` is no size of %s; short ones have the form %s", text, op->name, op->form);
@@ -133,7 +137,8 @@ bool bench_size_words(const BenchOp *op, const char *text, BenchSizeWords *out, 
         add(out, "S", n[0], a);
         *label = arena_printf(a, "S=%s", text);
     } else if (op->form[0] == 'M') {
-        for (int i = 0; i < 3; i++) add(out, (const char *[]){"M", "N", "K"}[i], k == 1 ? n[0] : n[i], a);
+        for (int i = 0; i < 3; i++)
+            add(out, (const char *[]){"M", "N", "K"}[i], k == 1 ? n[0] : n[i], a);
     } else {
         add(out, "S", segments_of(n[0], n[1]), a);
         add(out, "H", n[1], a);

@@ -10,25 +10,25 @@
 #define BENCH_PRODUCTS_FLOPS (2.0 * 8192 * 2 * 64 * 256 * 64)
 
 typedef struct {
-    const char *name;         // of the backend: "v4"
-    const char *word;         // as cli_kernel_word reads it, the file below kernels/
-    const char *label;        // for tables
+    const char *name;  // of the backend: "v4"
+    const char *word;  // as cli_kernel_word reads it, the file below kernels/
+    const char *label; // for tables
 } BenchKnown;
 
 typedef struct {
-    const char *name;         // "attention"
-    const char *reference;    // that the contracts of its kernels name: "attention"
-    const char *model;        // makes the inputs where only peers take part: one of `known`
-    const char *backends;     // when none are named
-    const char *yardsticks;   // peers that ratios are of, the first that takes part; by commas
-    const char *sizes;        // when none are given
-    const char *fixed;        // sizes that a short size does not give: "B=4 H=32"
-    const char *form;         // of a short size: "S", or "M=N=K" and "MxNxK"
-    const char *title;        // "%s attention, BF16, head dimension 128"; %s: causal or dense
-    const char *formula;      // of TFLOPS; "" none
-    const char *unit;         // that tables print times in
-    const char *args;         // contents other than the contract's: "fallback=1"; ""
-    bool masked;              // knows --dense
+    const char *name;       // "attention"
+    const char *reference;  // that the contracts of its kernels name: "attention"
+    const char *model;      // makes the inputs where only peers take part: one of `known`
+    const char *backends;   // when none are named
+    const char *yardsticks; // peers that ratios are of, the first that takes part; by commas
+    const char *sizes;      // when none are given
+    const char *fixed;      // sizes that a short size does not give: "B=4 H=32"
+    const char *form;       // of a short size: "S", or "M=N=K" and "MxNxK"
+    const char *title;      // "%s attention, BF16, head dimension 128"; %s: causal or dense
+    const char *formula;    // of TFLOPS; "" none
+    const char *unit;       // that tables print times in
+    const char *args;       // contents other than the contract's: "fallback=1"; ""
+    bool masked;            // knows --dense
     const BenchKnown *known;
     int nknown;
 } BenchOp;

@@ -11,9 +11,9 @@ typedef struct {
     RtDevice *device;
     const JobOptions *options;
     Diag *diag;
-    Arena *arena;             // of one size
+    Arena *arena; // of one size
     Job job;
-    JobOptions own;           // with the size's words
+    JobOptions own; // with the size's words
 } KernelRival;
 
 // The model's array of that name, of the same type and extents; NULL: there is none such.
@@ -33,9 +33,10 @@ static const char *share_arrays(KernelRival *k, const Job *model)
         if (a->param->kind != PLAN_TENSOR) continue;
         const JobArray *m = same_array(model, a);
         if (!m)
-            return arena_printf(r->arena, "%s has an array %s that %s has not, or not with this "
-                                          "type and these extents", k->kernel->impl.name,
-                                a->param->name, model->path);
+            return arena_printf(r->arena,
+                                "%s has an array %s that %s has not, or not with this "
+                                "type and these extents",
+                                k->kernel->impl.name, a->param->name, model->path);
         a->block = m->block;
         a->result = m->result;
         if (a->param->out && !m->result)
@@ -52,9 +53,14 @@ static bool enter(BenchRival *rival, const Job *model, BenchCase *c, BenchImpl *
     (void)impl;
     k->arena = arena_new(0);
     k->own = *model->options;
-    k->job = (Job){.options = &k->own, .path = kernel->impl.file, .plan = kernel->plan,
-                   .contract = kernel->contract, .code = kernel->code, .arena = k->arena,
-                   .diag = k->diag, .device = k->device,
+    k->job = (Job){.options = &k->own,
+                   .path = kernel->impl.file,
+                   .plan = kernel->plan,
+                   .contract = kernel->contract,
+                   .code = kernel->code,
+                   .arena = k->arena,
+                   .diag = k->diag,
+                   .device = k->device,
                    .narrays = plan_arguments(kernel->plan)};
     Job *r = &k->job;
     c->compile_ms = kernel->compile_ms;
@@ -87,9 +93,14 @@ static bool turn(BenchRival *rival, const BenchOrder *o, Arena *a, BenchTurn *t,
 {
     KernelRival *k = rival->self;
     RtError e = {0};
-    RtSampling s = {.idle_s = o->idle_s, .load_s = o->load_s, .min_s = o->min_s,
-                    .warmup = o->warmup, .repeat = o->repeat, .group = o->group,
-                    .graph = o->method == BENCH_GRAPH, .cold_bytes = o->cold_bytes};
+    RtSampling s = {.idle_s = o->idle_s,
+                    .load_s = o->load_s,
+                    .min_s = o->min_s,
+                    .warmup = o->warmup,
+                    .repeat = o->repeat,
+                    .group = o->group,
+                    .graph = o->method == BENCH_GRAPH,
+                    .cold_bytes = o->cold_bytes};
     RtSamples out = {.ms = ARENA_ARRAY(a, double, o->repeat)};
     if (rt_sample(k->job.launch, NULL, &s, &out, &e) != BATON_OK) {
         *why = arena_printf(a, "%s", e.text);

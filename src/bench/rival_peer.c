@@ -1,8 +1,8 @@
-// rival_peer.c - a peer in a contest: the model's arrays as files for the Python process, its result back
-// into the model's block.
+// rival_peer.c - a peer in a contest: the model's arrays as files for the Python process, its
+// result back into the model's block.
 //
-// Files lie in a folder of memory where there is one (/dev/shm): arrays of a size are written once and
-// serve all peers.
+// Files lie in a folder of memory where there is one (/dev/shm): arrays of a size are written once
+// and serve all peers.
 #include "rival_peer.h"
 
 #include <errno.h>
@@ -32,13 +32,14 @@ static const char *read_raw(Arena *a, const char *path, u8 *data, size_t n)
     bool more = f && fgetc(f) != EOF;
     if (f) fclose(f);
     if (got == n && !more) return NULL;
-    return arena_printf(a, "the result in %s has %s than %zu bytes", path, more ? "more" : "fewer", n);
+    return arena_printf(a, "the result in %s has %s than %zu bytes", path, more ? "more" : "fewer",
+                        n);
 }
 
 static void describe(PeerTensor *t, const JobArray *a, const char *file)
 {
-    *t = (PeerTensor){.name = a->param->name, .file = file, .type = a->param->type,
-                      .rank = a->value.rank};
+    *t = (PeerTensor){
+        .name = a->param->name, .file = file, .type = a->param->type, .rank = a->value.rank};
     memcpy(t->dim, a->value.dim, sizeof a->value.dim);
 }
 
@@ -89,7 +90,8 @@ static bool enter(BenchRival *r, const Job *model, BenchCase *c, BenchImpl *impl
     if (!why) status = peers_prepare(p->peers, self->backend, c, impl, &why);
     if (!why) status = peers_result(p->peers, self->backend, file, &why);
     if (!why)
-        why = read_raw(model->arena, file, model->checked->result + JOB_GUARD, model->checked->bytes);
+        why =
+            read_raw(model->arena, file, model->checked->result + JOB_GUARD, model->checked->bytes);
     else if (status == PEER_DEGRADED)
         why = arena_printf(model->arena, "degraded: %s", why);
     unlink(file);
@@ -120,8 +122,15 @@ BenchRival *bench_peer_rival(Arena *a, BenchPeers *p, const char *backend)
     PeerRival *self = ARENA_NEW(a, PeerRival);
     *self = (PeerRival){p, backend};
     BenchRival *r = ARENA_NEW(a, BenchRival);
-    *r = (BenchRival){&ops, {.name = backend, .label = backend, .peer = true, .file = "bench/peers.py",
-                             .options = "", .source_sha256 = "", .code_sha256 = ""}, self};
+    *r = (BenchRival){&ops,
+                      {.name = backend,
+                       .label = backend,
+                       .peer = true,
+                       .file = "bench/peers.py",
+                       .options = "",
+                       .source_sha256 = "",
+                       .code_sha256 = ""},
+                      self};
     return r;
 }
 
@@ -137,7 +146,8 @@ const char *bench_peers_folder(Arena *a, BenchPeers *p)
 void bench_peers_clear(Arena *a, BenchPeers *p, const Contract *k)
 {
     if (!p->folder) return;
-    for (int i = 0; i < k->in.n; i++) unlink(arena_printf(a, "%s/%s.raw", p->folder, k->in.at[i].name));
+    for (int i = 0; i < k->in.n; i++)
+        unlink(arena_printf(a, "%s/%s.raw", p->folder, k->in.at[i].name));
     rmdir(p->folder);
     p->folder = NULL;
 }

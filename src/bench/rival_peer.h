@@ -7,9 +7,9 @@
 // One process and the files that it reads, shared by all peers of a contest.
 typedef struct {
     Peers *peers;
-    const char *op;          // "attention", as the protocol says
-    const char *folder;      // of the files
-    bool given;              // the process has the arrays of this size
+    const char *op;     // "attention", as the protocol says
+    const char *folder; // of the files
+    bool given;         // the process has the arrays of this size
 } BenchPeers;
 
 // NULL, or why there is no folder for files.

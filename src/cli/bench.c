@@ -1,8 +1,8 @@
-// bench.c - `baton bench`: implementations of one operation, baton's kernels and others', checked and
-// measured in turns; or two measurements compared; or one printed again.
+// bench.c - `baton bench`: implementations of one operation, baton's kernels and others', checked
+// and measured in turns; or two measurements compared; or one printed again.
 //
-// The order: words, kernels compiled, peers asked, the device opened and its ceilings measured, the contest,
-// results stored after every size.
+// The order: words, kernels compiled, peers asked, the device opened and its ceilings measured, the
+// contest, results stored after every size.
 #include "bench.h"
 
 #include "../../include/baton.h"
@@ -17,14 +17,40 @@
 #include <unistd.h>
 
 enum {
-    OPT_BACKENDS, OPT_SIZES, OPT_WORKLOAD, OPT_DENSE, OPT_DEFINE, OPT_ARG, OPT_SEED, OPT_GPU, OPT_DEVICE,
-    OPT_COOL, OPT_WARMUP, OPT_REPEAT, OPT_ROUNDS, OPT_METHOD, OPT_L2, OPT_REGIMES, OPT_LOAD, OPT_IDLE,
-    OPT_BURST, OPT_YARDSTICK, OPT_PYTHON, OPT_PEERS, OPT_OUT, OPT_LANG, OPT_COMPARE, OPT_SHOW, OPT_CPU,
-    OPT_HELP, OPT_H
+    OPT_BACKENDS,
+    OPT_SIZES,
+    OPT_WORKLOAD,
+    OPT_DENSE,
+    OPT_DEFINE,
+    OPT_ARG,
+    OPT_SEED,
+    OPT_GPU,
+    OPT_DEVICE,
+    OPT_COOL,
+    OPT_WARMUP,
+    OPT_REPEAT,
+    OPT_ROUNDS,
+    OPT_METHOD,
+    OPT_L2,
+    OPT_REGIMES,
+    OPT_LOAD,
+    OPT_IDLE,
+    OPT_BURST,
+    OPT_YARDSTICK,
+    OPT_PYTHON,
+    OPT_PEERS,
+    OPT_OUT,
+    OPT_LANG,
+    OPT_COMPARE,
+    OPT_SHOW,
+    OPT_CPU,
+    OPT_HELP,
+    OPT_H
 };
 static const CliOption options[] = {
-    {"--backends", "LIST", "what takes part, separated by commas: kernels by name (v4), FILE.co\n"
-                           "with options of baton build, or peers (cudnn, fa2, triton, ...)"},
+    {"--backends", "LIST",
+     "what takes part, separated by commas: kernels by name (v4), FILE.co\n"
+     "with options of baton build, or peers (cudnn, fa2, triton, ...)"},
     {"--sizes", "LIST", "sizes, separated by commas; short (8192) or by name ('B=1 H=8 S=512')"},
     {"--workload", "FILE", "sizes from a file, one a line; bench/workloads/prefill is one"},
     {"--dense", NULL, "attention without the causal mask"},
@@ -33,16 +59,20 @@ static const CliOption options[] = {
     {"--seed", "N", "of the inputs; default 42"},
     {"--gpu", "N", "the GPU by its number; default 0"},
     {"--device", "WHICH", "cuda:N (default cuda:0), or emu, which tries the way and no speed"},
-    {"--cool", "C", "before each turn wait until the GPU is at most so warm, Celsius; 0: do not;\n"
-                    "default 65"},
+    {"--cool", "C",
+     "before each turn wait until the GPU is at most so warm, Celsius; 0: do not;\n"
+     "default 65"},
     {"--warmup", "N", "launches before the samples of a turn under load; default 50"},
     {"--repeat", "N", "samples of a turn under load; default 200"},
     {"--rounds", "N", "turns of each implementation; default 3"},
-    {"--method", "KIND", "event (default): marks between launches; graph: around graphs of launches"},
-    {"--l2", "STATE", "warm (default): arrays stay as they are; cold: the cache is overwritten\n"
-                      "before each timed launch"},
-    {"--regimes", "LIST", "burst: the first launches after idle time; sustained: under load that\n"
-                          "has lasted; default both"},
+    {"--method", "KIND",
+     "event (default): marks between launches; graph: around graphs of launches"},
+    {"--l2", "STATE",
+     "warm (default): arrays stay as they are; cold: the cache is overwritten\n"
+     "before each timed launch"},
+    {"--regimes", "LIST",
+     "burst: the first launches after idle time; sustained: under load that\n"
+     "has lasted; default both"},
     {"--load", "SECONDS", "of load before the samples of a sustained turn; default 2"},
     {"--idle", "SECONDS", "of doing nothing before a burst; default 1"},
     {"--burst", "N", "launches of a burst; default 10"},
@@ -78,16 +108,20 @@ typedef struct {
 static void print_help(void)
 {
     Buf b = {0};
-    buf_puts(&b,
-             "baton bench attention|gemm|correct [options]\n"
-             "baton bench --compare A B\nbaton bench --show DIR\nbaton bench --cpu [options]\n\n"
-             "Measures implementations of one operation on a GPU: first whether each is right on the\n"
-             "very arrays that are timed, then in turns, in two regimes: the first launches after idle\n"
-             "time, and launches under load that has lasted. Writes every sample, the state of the card,\n"
-             "tables and plots into a folder, and warns of what is doubtful (docs/bench.md).\n\n");
+    buf_puts(
+        &b,
+        "baton bench attention|gemm|correct [options]\n"
+        "baton bench --compare A B\nbaton bench --show DIR\nbaton bench --cpu [options]\n\n"
+        "Measures implementations of one operation on a GPU: first whether each is right on the\n"
+        "very arrays that are timed, then in turns, in two regimes: the first launches after idle\n"
+        "time, and launches under load that has lasted. Writes every sample, the state of the "
+        "card,\n"
+        "tables and plots into a folder, and warns of what is doubtful (docs/bench.md).\n\n");
     cli_print_options(options, COUNT(options), &b);
-    buf_puts(&b, "\nExit status: 0 complete, 1 an implementation is wrong or missing, or something became\n"
-                 "slower (--compare), 2 bad usage or input, 3 device trouble.\n");
+    buf_puts(
+        &b,
+        "\nExit status: 0 complete, 1 an implementation is wrong or missing, or something became\n"
+        "slower (--compare), 2 bad usage or input, 3 device trouble.\n");
     fputs(b.s, stdout);
     buf_free(&b);
 }
@@ -127,16 +161,19 @@ static void real(Words *w, const char *name, const char *text, double hi, double
     char *end;
     double v = strtod(text, &end);
     if (end == text || *end || !(v >= 0) || v > hi)
-        diag_error(w->diag, (Loc){0}, NULL, "%s takes a number from 0 to %g, found `%s`", name, hi, text);
+        diag_error(w->diag, (Loc){0}, NULL, "%s takes a number from 0 to %g, found `%s`", name, hi,
+                   text);
     else
         *out = v;
 }
 
 // One of two words.
-static u8 choose(Words *w, const char *name, const char *text, const char *first, const char *second)
+static u8 choose(Words *w, const char *name, const char *text, const char *first,
+                 const char *second)
 {
     if (strcmp(text, first) != 0 && strcmp(text, second) != 0)
-        diag_error(w->diag, (Loc){0}, NULL, "%s takes %s or %s, found `%s`", name, first, second, text);
+        diag_error(w->diag, (Loc){0}, NULL, "%s takes %s or %s, found `%s`", name, first, second,
+                   text);
     return strcmp(text, second) == 0;
 }
 
@@ -155,8 +192,9 @@ static void read_workload(Words *w, const char *path)
         if (strncmp(text, "op ", 3) != 0) {
             if (*text) take_size(w, text);
         } else if (!op || (w->op && w->op != op)) {
-            diag_error(w->diag, (Loc){0}, NULL, "%s:%d: the workload is of `%s`%s%s", path, line + 1,
-                       text + 3, w->op ? ", and asked for was " : "; there are attention, gemm, correct",
+            diag_error(w->diag, (Loc){0}, NULL, "%s:%d: the workload is of `%s`%s%s", path,
+                       line + 1, text + 3,
+                       w->op ? ", and asked for was " : "; there are attention, gemm, correct",
                        w->op ? w->op->name : "");
         } else {
             w->op = op;
@@ -175,7 +213,8 @@ static void positional(Words *w, const char *word)
     }
     const BenchOp *op = bench_op(word, &all);
     if (w->op && op)
-        diag_error(w->diag, (Loc){0}, NULL, "one operation at a time: %s, or %s", w->op->name, word);
+        diag_error(w->diag, (Loc){0}, NULL, "one operation at a time: %s, or %s", w->op->name,
+                   word);
     else if (!op)
         diag_error(w->diag, (Loc){0}, "kernels are named by --backends",
                    "there is no operation `%s`; there are: %s", word, all);
@@ -228,7 +267,9 @@ static void read_option(Words *w, int option, const char *value)
     case OPT_LANG: w->language = (BenchLanguage)choose(w, "--lang", value, "en", "zh"); break;
     case OPT_COMPARE: w->compare = true; break;
     case OPT_SHOW: w->show = true; break;
-    case OPT_CPU: diag_error(d, (Loc){0}, "baton bench --cpu [options]", "--cpu stands first"); break;
+    case OPT_CPU:
+        diag_error(d, (Loc){0}, "baton bench --cpu [options]", "--cpu stands first");
+        break;
     case OPT_HELP:
     case OPT_H: w->help = true; break;
     default: BUG("option without a case");
@@ -241,13 +282,16 @@ static bool read_words(Words *w, int argc, char **argv)
     const char *value;
     for (int o; (o = cli_next(&args, &value)) != CLI_END;) {
         if (o == CLI_BAD) continue; // reported
-        if (o == CLI_POSITIONAL) positional(w, value);
-        else read_option(w, o, value);
+        if (o == CLI_POSITIONAL)
+            positional(w, value);
+        else
+            read_option(w, o, value);
     }
     if (w->method == BENCH_GRAPH && w->cache == BENCH_COLD)
-        diag_error(w->diag, (Loc){0}, "--method=event",
-                   "--l2=cold and --method=graph exclude each other: launches of a graph follow one "
-                   "another, and what is between them cannot be kept out of the time");
+        diag_error(
+            w->diag, (Loc){0}, "--method=event",
+            "--l2=cold and --method=graph exclude each other: launches of a graph follow one "
+            "another, and what is between them cannot be kept out of the time");
     if (w->dense && w->op && !w->op->masked)
         diag_error(w->diag, (Loc){0}, NULL, "--dense is for attention");
     return !diag_errors(w->diag);
@@ -272,7 +316,8 @@ static const char *in_root(Session *s, const char *folder, const char *word)
     return root ? arena_printf(s->w->arena, "%s/%s/%s", root, folder, word) : word;
 }
 
-// The word of a known kernel, its file made a path: "'ROOT/kernels/gemm/persistent.co' -D CLUSTER=2".
+// The word of a known kernel, its file made a path: "'ROOT/kernels/gemm/persistent.co' -D
+// CLUSTER=2".
 static const char *word_of(Session *s, const BenchKnown *k)
 {
     const char *word = k->word + (*k->word == '\''), *end = strstr(word, ".co") + 3;
@@ -285,8 +330,9 @@ static BenchKernel *compile(Session *s, const char *backend, BenchKernels *into)
 {
     Words *w = s->w;
     const BenchKnown *k = bench_known(w->op, backend);
-    BenchKernel *made = bench_compile(into, k ? word_of(s, k) : backend, k ? k->name : NULL, k ? k->label : NULL,
-                                      w->defines.at, w->defines.n, !w->emulator, w->arena, w->diag);
+    BenchKernel *made =
+        bench_compile(into, k ? word_of(s, k) : backend, k ? k->name : NULL, k ? k->label : NULL,
+                      w->defines.at, w->defines.n, !w->emulator, w->arena, w->diag);
     // A record holds no path of this machine where the file is baton's own.
     const char *own = made && k ? strstr(made->impl.file, "kernels/") : NULL;
     if (own) made->impl.file = own;
@@ -300,7 +346,8 @@ static bool fits_mask(Session *s, const BenchKernel *k)
     if (!w->op->masked) return true;
     for (int i = 0; i < k->contract->arguments.n; i++) {
         const ContractArgument *arg = &k->contract->arguments.at[i];
-        if (strcmp(arg->key, "causal") != 0 || strcmp(arg->value, w->dense ? "0" : "1") == 0) continue;
+        if (strcmp(arg->key, "causal") != 0 || strcmp(arg->value, w->dense ? "0" : "1") == 0)
+            continue;
         diag_error(w->diag, (Loc){0}, w->dense ? "kernels that know it take -D CAUSAL=0" : NULL,
                    "%s computes attention %s the causal mask", k->impl.file,
                    w->dense ? "under" : "without");
@@ -313,12 +360,15 @@ static bool start_peers(Session *s)
 {
     Words *w = s->w;
     const char *why = NULL;
-    PeerOptions o = {.python = w->python, .gpu = (int)w->gpu, .log = &s->log,
+    PeerOptions o = {.python = w->python,
+                     .gpu = (int)w->gpu,
+                     .log = &s->log,
                      .script = w->script ? w->script : in_root(s, "bench", "peers.py")};
     s->peers.op = w->op->name;
     s->peers.peers = peers_open(w->arena, &o, &why);
     if (s->peers.peers) why = bench_peers_folder(w->arena, &s->peers);
-    if (why) diag_error(w->diag, (Loc){0}, "--python names another; kernels alone need none", "%s", why);
+    if (why)
+        diag_error(w->diag, (Loc){0}, "--python names another; kernels alone need none", "%s", why);
     return !why;
 }
 
@@ -329,7 +379,8 @@ static bool add_peer(Session *s, const char *name)
     const PeerBackend *b = peers_backend(s->peers.peers, name);
     if (!b || *b->why) {
         diag_error(w->diag, (Loc){0}, "install it, or leave it out of --backends",
-                   "the peer %s cannot take part: %s", name, b ? b->why : "the script does not know it");
+                   "the peer %s cannot take part: %s", name,
+                   b ? b->why : "the script does not know it");
         return false;
     }
     vec_push(w->arena, &s->contest.rivals, bench_peer_rival(w->arena, &s->peers, b->name));
@@ -363,7 +414,8 @@ static bool add_backend(Session *s, const char *backend)
     for (int i = 0; i < w->op->nknown; i++) names[i] = w->op->known[i].name;
     const char *meant = cli_closest(backend, names, w->op->nknown);
     diag_error(w->diag, (Loc){0}, meant ? arena_printf(w->arena, "did you mean %s?", meant) : NULL,
-               "there is no backend `%s`; there are: %s", backend, bench_backends_of(w->arena, w->op));
+               "there is no backend `%s`; there are: %s", backend,
+               bench_backends_of(w->arena, w->op));
     return false;
 }
 
@@ -388,7 +440,8 @@ static bool add_sizes(Session *s)
     for (int i = 0; i < w->sizes.n; i++) {
         BenchSizeWords words = {0};
         const char *label;
-        if (!bench_size_words(w->op, w->sizes.at[i], &words, &label, w->arena, w->diag)) return false;
+        if (!bench_size_words(w->op, w->sizes.at[i], &words, &label, w->arena, w->diag))
+            return false;
         vec_push(w->arena, &s->contest.sizes, words);
         vec_push(w->arena, &s->contest.labels, label);
     }
@@ -399,7 +452,8 @@ static bool add_sizes(Session *s)
 static bool choose_yardstick(Session *s)
 {
     Words *w = s->w;
-    char *list = arena_strndup(w->arena, w->op->yardsticks, strlen(w->op->yardsticks)), *save = NULL;
+    char *list = arena_strndup(w->arena, w->op->yardsticks, strlen(w->op->yardsticks)),
+         *save = NULL;
     if (w->yardstick) list = arena_strndup(w->arena, w->yardstick, strlen(w->yardstick));
     s->bench->yardstick = -1;
     for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save))
@@ -423,7 +477,8 @@ static int open_device(Session *s)
         status = rt_cuda_open(NULL, (int)w->gpu, &s->device, NULL, &e);
     }
     if (status != BATON_OK) {
-        diag_error(w->diag, (Loc){0}, "figures are of a GPU; --device=emu goes the same way without one",
+        diag_error(w->diag, (Loc){0},
+                   "figures are of a GPU; --device=emu goes the same way without one",
                    "opening the GPU: %s", e.text);
         return EXIT_DEVICE;
     }
@@ -460,14 +515,25 @@ static void begin_record(Session *s)
     Words *w = s->w;
     Arena *a = w->arena;
     Bench *b = ARENA_NEW(a, Bench);
-    *b = (Bench){.op = w->op->name, .formula = w->op->formula, .unit_of_small = w->op->unit,
+    *b = (Bench){.op = w->op->name,
+                 .formula = w->op->formula,
+                 .unit_of_small = w->op->unit,
                  .title = arena_printf(a, w->op->title, w->dense ? "dense" : "causal"),
                  .inputs = bench_inputs(a, s->model->contract, &s->contest.job),
                  .command = command_line(w),
-                 .started = utc(a, "%Y-%m-%dT%H:%M:%SZ"), .seed = (u64)w->seed,
-                 .warmup = (int)w->warmup, .repeat = (int)w->repeat, .rounds = (int)w->rounds,
-                 .cool = w->cool, .load_s = w->load_s, .idle_s = w->idle_s, .method = w->method,
-                 .cache = w->cache, .causal = !w->dense, .has_causal = w->op->masked, .arena = a};
+                 .started = utc(a, "%Y-%m-%dT%H:%M:%SZ"),
+                 .seed = (u64)w->seed,
+                 .warmup = (int)w->warmup,
+                 .repeat = (int)w->repeat,
+                 .rounds = (int)w->rounds,
+                 .cool = w->cool,
+                 .load_s = w->load_s,
+                 .idle_s = w->idle_s,
+                 .method = w->method,
+                 .cache = w->cache,
+                 .causal = !w->dense,
+                 .has_causal = w->op->masked,
+                 .arena = a};
     vec_push(a, &b->versions, ((BenchVersion){"baton", BATON_VERSION_TEXT}));
     vec_push(a, &b->versions, ((BenchVersion){"baton's C compiler", __VERSION__}));
     for (int i = 0; s->peers.peers && i < s->peers.peers->versions.n; i++)
@@ -489,8 +555,11 @@ static void set_up(Session *s)
 {
     Words *w = s->w;
     BenchContest *c = &s->contest;
-    c->job = (JobOptions){.seed = (u64)w->seed, .device = w->emulator ? "emu" : "cuda", .seeds = 1,
-                          .gpu = (int)w->gpu, .schedule = SCHED_ROUND_ROBIN};
+    c->job = (JobOptions){.seed = (u64)w->seed,
+                          .device = w->emulator ? "emu" : "cuda",
+                          .seeds = 1,
+                          .gpu = (int)w->gpu,
+                          .schedule = SCHED_ROUND_ROBIN};
     if (w->op->args[0]) {
         JobSetting one;
         job_setting(w->op->args, "--arg", "", &one, w->arena, w->diag);
@@ -514,7 +583,8 @@ static bool add_ceiling(Session *s)
     Words *w = s->w;
     if (w->emulator) return true;
     const char *word = arena_printf(w->arena, "'%s'", in_root(s, "bench", "ceiling.co"));
-    s->contest.products = bench_compile(&s->kernels, word, NULL, NULL, NULL, 0, true, w->arena, w->diag);
+    s->contest.products =
+        bench_compile(&s->kernels, word, NULL, NULL, NULL, 0, true, w->arena, w->diag);
     s->contest.products_flops = BENCH_PRODUCTS_FLOPS;
     return s->contest.products != NULL;
 }
@@ -571,8 +641,8 @@ static int compare(Words *w)
 static int show(Words *w)
 {
     if (w->files.n != 1) {
-        diag_error(w->diag, (Loc){0}, "baton bench --show results/A", "--show takes one result, found %d",
-                   w->files.n);
+        diag_error(w->diag, (Loc){0}, "baton bench --show results/A",
+                   "--show takes one result, found %d", w->files.n);
         return EXIT_INPUT;
     }
     Bench *b = bench_load_folder_or_file(w->arena, w->files.at[0], w->diag);
@@ -604,8 +674,18 @@ int cli_bench(int argc, char **argv)
 {
     if (argc && strcmp(argv[0], "--cpu") == 0) return cli_bench_cpu(argc - 1, argv + 1);
     Arena *a = arena_new(0); // samples and peers' texts live in it
-    Words w = {.seed = 42, .warmup = 50, .repeat = 200, .rounds = 3, .burst = 10, .cool = 65,
-               .load_s = 2, .idle_s = 1, .arena = a, .diag = diag_new(a), .argc = argc, .argv = argv};
+    Words w = {.seed = 42,
+               .warmup = 50,
+               .repeat = 200,
+               .rounds = 3,
+               .burst = 10,
+               .cool = 65,
+               .load_s = 2,
+               .idle_s = 1,
+               .arena = a,
+               .diag = diag_new(a),
+               .argc = argc,
+               .argv = argv};
     int status = EXIT_INPUT;
     bool read = read_words(&w, argc, argv);
     if (w.help) {

@@ -12,15 +12,15 @@
 // ---- bench_kernels.c ----------------------------------------------------------------------------
 typedef struct {
     VEC(BenchKernel *) kernels; // compiled, in the order of their backends
-    VEC(Buf *) code;          // theirs; freed by bench_free_kernels
+    VEC(Buf *) code;            // theirs; freed by bench_free_kernels
 } BenchKernels;
 // Compiles a word as cli_kernel_word reads it with the `extra` macros. `gpu`: for a GPU, so machine
 // code where the handoffs need that. NULL: the reason is in the Diag.
 BenchKernel *bench_compile(BenchKernels *all, const char *word, const char *name, const char *label,
                            const char *const *extra, int nextra, bool gpu, Arena *a, Diag *d);
 void bench_free_kernels(BenchKernels *all);
-// The folder with kernels/ and bench/: beside the program, where it is installed, or here. NULL: none.
+// The folder with kernels/ and bench/: beside the program, where it is installed, or here. NULL:
+// none.
 const char *bench_root(Arena *a);
-
 
 #endif

@@ -18,7 +18,8 @@ const char *bench_root(Arena *a)
     const char *const roots[] = {arena_printf(a, "%s/..", exe),
                                  arena_printf(a, "%s/../share/baton", exe), "."};
     for (int i = 0; i < COUNT(roots); i++)
-        if (access(arena_printf(a, "%s/kernels/attention/v1.co", roots[i]), R_OK) == 0) return roots[i];
+        if (access(arena_printf(a, "%s/kernels/attention/v1.co", roots[i]), R_OK) == 0)
+            return roots[i];
     return NULL;
 }
 
@@ -42,8 +43,11 @@ static bool make_code(Compilation *c, bool gpu, BenchKernel *k, Buf *cubin, Aren
     buf_putc(&c->ptx, '\0'); // ends the text for the driver
     size_t n = c->ptx.n - 1;
     char *ptx = arena_strndup(a, c->ptx.s, n);
-    k->code = (RtCode){.name = k->impl.file, .ptx = ptx, .ptx_bytes = n,
-                       .cubin = cubin->n ? cubin->s : NULL, .cubin_bytes = cubin->n,
+    k->code = (RtCode){.name = k->impl.file,
+                       .ptx = ptx,
+                       .ptx_bytes = n,
+                       .cubin = cubin->n ? cubin->s : NULL,
+                       .cubin_bytes = cubin->n,
                        .thread = c->thread};
     k->impl.code_sha256 = cubin->n ? sha256_hex(a, cubin->s, cubin->n) : sha256_hex(a, ptx, n);
     return true;
@@ -66,8 +70,10 @@ BenchKernel *bench_compile(BenchKernels *all, const char *word, const char *name
     k->compile_ms = rt_now_ms() - start;
     Buf options = {0};
     buf_puts(&options, w.options);
-    for (int i = 0; i < nextra; i++) buf_printf(&options, "%s-D %s", options.n ? " " : "", extra[i]);
-    k->impl = (BenchImpl){.name = name ? name : w.name, .file = w.source.path,
+    for (int i = 0; i < nextra; i++)
+        buf_printf(&options, "%s-D %s", options.n ? " " : "", extra[i]);
+    k->impl = (BenchImpl){.name = name ? name : w.name,
+                          .file = w.source.path,
                           .options = arena_strndup(a, options.n ? options.s : "", options.n)};
     buf_free(&options);
     if (ok) {
@@ -80,8 +86,10 @@ BenchKernel *bench_compile(BenchKernels *all, const char *word, const char *name
     }
     buf_free(&c.ptx);
     if (ok && !k->contract) {
-        diag_error(d, (Loc){0}, "//! lines at its head", "%s has no contract: its inputs and its "
-                   "reference are not known", w.source.path);
+        diag_error(d, (Loc){0}, "//! lines at its head",
+                   "%s has no contract: its inputs and its "
+                   "reference are not known",
+                   w.source.path);
         ok = false;
     }
     if (ok) vec_push(a, &all->kernels, k);

@@ -1,5 +1,5 @@
-// kernel_word.c - one word of a command line that names a kernel with its options, and what a source says
-// of itself.
+// kernel_word.c - one word of a command line that names a kernel with its options, and what a
+// source says of itself.
 #include "kernel_word.h"
 
 #include <ctype.h>
@@ -112,15 +112,18 @@ bool cli_kernel_word(const char *command, const char *item, KernelWord *k, Arena
         case CLI_BAD: break; // reported
         case CLI_POSITIONAL:
             if (k->name)
-                diag_error(d, (Loc){0}, "each file is a word of its own, with its options "
+                diag_error(d, (Loc){0},
+                           "each file is a word of its own, with its options "
                            "behind it between the same quotes",
                            "a kernel is one file, found `%s` after %s", value, k->source.path);
             else
                 k->name = take_name(a, value, &k->source.path);
             break;
         case OPT_ENTRY: k->source.entry = value; break;
-        case OPT_DEFINE: cli_define(&k->source, value, a, d); break;
-        CLI_PROGRAM_CASES(&k->source, value, a, d);
+        case OPT_DEFINE:
+            cli_define(&k->source, value, a, d);
+            break;
+            CLI_PROGRAM_CASES(&k->source, value, a, d);
         default: BUG("option without a case");
         }
     }
