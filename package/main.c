@@ -256,6 +256,7 @@ static Bench *begin_record(const Options *o, const BenchOp *op, const JobOptions
     Bench *b = ARENA_NEW(a, Bench);
     const Contract *c = &kernels[0].contract;
     *b = (Bench){
+        .product_rate = 1,
         .op = op ? op->name : c->op,
         .title = op ? arena_printf(a, op->title, is_causal(c) ? "causal" : "dense") : c->op,
         .formula = op ? op->formula : "",

@@ -158,6 +158,8 @@ typedef struct {
     double load_s, idle_s;    // of sustained and burst
     u8 method, cache;         // BenchMethod, BenchCache
     i64 cold_bytes;           // of a cold cache: overwritten before each timed launch; 0
+    double product_rate;      // of the tensor cores for these operands against 16-bit ones: 2 for
+                              // 8 bits, 0.5 for 32
     bool causal, has_causal;
     int yardstick;            // implementation that ratios are of; -1: none
     const char *incomplete;   // why the run stopped early; NULL: it is complete
@@ -197,9 +199,11 @@ double bench_watts(const RtReading *r, i64 n);
 const BenchCase *bench_case(const Bench *b, int impl, int size); // NULL: none
 // Does any turn of the regime have samples?
 bool bench_has(const Bench *b, BenchRegime regime);
-// Dense 16-bit products a device of this name can do on its tensor cores by its data sheet, TFLOPS:
-// never the figure for sparse operands, which is twice that. NAN: the device is not known.
-double bench_peak_tflops(const BenchMachine *m);
+// Dense products that a device of this name can do on its tensor cores by its data sheet, with operands
+// of the record's width, TFLOPS: never the figure for sparse operands, which is twice that. NAN: the
+// device is not known. And what products alone did in the same run, for that width; NAN: not measured.
+double bench_peak_tflops(const Bench *b);
+double bench_ceiling_tflops(const Bench *b);
 
 // ---- guard.c: appends to b->warnings; idempotent (starts from none) -----------------------------
 void bench_warn(Bench *b);

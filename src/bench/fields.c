@@ -95,7 +95,7 @@ static const BenchField bench_field[] = {
     F(TEXT, unit_of_small), F(TEXT, command), F(TEXT, started), F(NUMBER, seconds), F(U64, seed),
     F(INT, warmup), F(INT, repeat), F(INT, rounds), F(NUMBER, cool), F(NUMBER, load_s),
     F(NUMBER, idle_s), CHOICE(Bench, method, method_name), CHOICE(Bench, cache, cache_name),
-    F(I64, cold_bytes), F(BOOL, causal), F(BOOL, has_causal), F(INT, yardstick),
+    F(I64, cold_bytes), F(NUMBER, product_rate), F(BOOL, causal), F(BOOL, has_causal), F(INT, yardstick),
     RECORD(Bench, machine, machine), LIST(Bench, versions, version), LIST(Bench, impls, impl),
     LIST(Bench, sizes, size), LIST(Bench, warnings, warning), LIST(Bench, cases, check),
     LIST(Bench, turns, turn),

@@ -64,8 +64,8 @@ enum { TERMINAL = 1, MARKDOWN = 2, BOTH = 3, BYTES = 4 }; // BYTES: on a termina
 #define FIGURES(X)                                                                             \
     X("%s",              BOTH,     bench_time(c->b, c->s.median))                              \
     X("TFLOPS",          BOTH,     rated(c, c->s.tflops, 3))                                   \
-    X("of peak",         BOTH,     share(c, bench_peak_tflops(&c->b->machine)))                \
-    X("of measured peak", MARKDOWN, share(c, c->b->machine.ceiling_tflops))                    \
+    X("of peak",         BOTH,     share(c, bench_peak_tflops(c->b)))                \
+    X("of measured peak", MARKDOWN, share(c, bench_ceiling_tflops(c->b)))                    \
     X("GB/s",            MARKDOWN | BYTES, rated(c, c->s.tbs * 1e3, 4))                        \
     X("ratio (rounds)",  BOTH,     ratio(c))                                                   \
     X("medians of rounds", MARKDOWN, span(c, c->s.low, c->s.high))                             \
@@ -162,8 +162,8 @@ static const BenchCase no_case = {.why = "", .compile_ms = NAN, .convert_ms = NA
     X("least_round_median_ms", FIGURE, c->s.low)                                               \
     X("largest_round_median_ms", FIGURE, c->s.high)                                            \
     X("tflops", FIGURE, c->s.tflops)                                                           \
-    X("of_peak", FIGURE, c->s.tflops / bench_peak_tflops(&c->b->machine))                      \
-    X("of_measured_peak", FIGURE, c->s.tflops / c->b->machine.ceiling_tflops)                  \
+    X("of_peak", FIGURE, c->s.tflops / bench_peak_tflops(c->b))                      \
+    X("of_measured_peak", FIGURE, c->s.tflops / bench_ceiling_tflops(c->b))                  \
     X("gb_per_s", FIGURE, c->s.tbs * 1e3)                                                      \
     X("ratio", FIGURE, c->s.ratio)                                                             \
     X("least_round_ratio", FIGURE, c->s.ratio_low)                                             \

@@ -128,13 +128,14 @@ static void drift(Look *l)
 static void impossible(Look *l)
 {
     const BenchMachine *m = &l->b->machine;
-    double peak = bench_peak_tflops(m), bytes = l->b->sizes.at[l->size].bytes;
+    double peak = bench_peak_tflops(l->b), ceiling = bench_ceiling_tflops(l->b);
+    double bytes = l->b->sizes.at[l->size].bytes;
     if (l->s.tflops > peak)
-        warn(l, true, "%.0f TFLOPS are more than this device can do: dense 16-bit products end at"
-                      " %.1f", l->s.tflops, peak);
-    else if (l->s.tflops > ABOVE * m->ceiling_tflops)
+        warn(l, true, "%.0f TFLOPS are more than this device can do: dense %s products end at"
+                      " %.1f", l->s.tflops, bench_operands(l->b), peak);
+    else if (l->s.tflops > ABOVE * ceiling)
         warn(l, false, "%.0f TFLOPS are more than the %.0f that products alone reached in this run",
-             l->s.tflops, m->ceiling_tflops);
+             l->s.tflops, ceiling);
     // What fits into the cache need not be moved.
     if (m->l2_bytes > 0 && bytes > 2 * (double)m->l2_bytes && l->s.tbs > ABOVE * m->ceiling_tbs)
         warn(l, false,

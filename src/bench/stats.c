@@ -58,12 +58,16 @@ double bench_watts(const RtReading *r, i64 n)
 }
 
 // 132 SMs at 1.83 GHz, 4096 operations in a clock on each; a part with fewer SMs has its share.
-double bench_peak_tflops(const BenchMachine *m)
+double bench_peak_tflops(const Bench *b)
 {
     enum { DATA_SHEET_SMS = 132 };
+    const BenchMachine *m = &b->machine;
     if (!strstr(m->name, "H100") && !strstr(m->name, "H200")) return NAN;
-    return 989.5 * (m->sms > 0 ? m->sms : DATA_SHEET_SMS) / DATA_SHEET_SMS;
+    return 989.5 * b->product_rate * (m->sms > 0 ? m->sms : DATA_SHEET_SMS) / DATA_SHEET_SMS;
 }
+
+// Measured with 16-bit operands.
+double bench_ceiling_tflops(const Bench *b) { return b->machine.ceiling_tflops * b->product_rate; }
 
 const BenchCase *bench_case(const Bench *b, int impl, int size)
 {

@@ -35,6 +35,7 @@ const char *bench_machine_words(const Bench *b);
 const char *bench_protocol_words(const Bench *b);
 const char *bench_regime_words(const Bench *b, BenchRegime regime);
 const char *bench_ceiling_words(const Bench *b);
+const char *bench_operands(const Bench *b); // "16-bit", by how fast the tensor cores take them
 const char *bench_cache_words(const Bench *b, int size);
 // Why the cache of this record was not cold although it was to be; NULL: it was, or was to be warm.
 const char *bench_not_cold(const Bench *b);

@@ -134,17 +134,22 @@ const char *bench_regime_words(const Bench *b, BenchRegime regime)
                         b->load_s, b->warmup, samples);
 }
 
+const char *bench_operands(const Bench *b)
+{
+    return b->product_rate == 2 ? "8-bit" : b->product_rate == 0.5 ? "32-bit (TF32)" : "16-bit";
+}
+
 const char *bench_ceiling_words(const Bench *b)
 {
     const BenchMachine *m = &b->machine;
-    double peak = bench_peak_tflops(m);
+    double peak = bench_peak_tflops(b);
     Buf t = {0};
     if (isnan(peak))
         buf_puts(&t, "The peak of this device is not known. ");
     else
-        buf_printf(&t, "Of peak: of %.1f TFLOPS, dense 16-bit products at 1.83 GHz and 4096"
+        buf_printf(&t, "Of peak: of %.1f TFLOPS, dense %s products at 1.83 GHz and %.0f"
                        " operations a clock on each of the %d SMs. ",
-                   peak, m->sms > 0 ? m->sms : 132);
+                   peak, bench_operands(b), 4096 * b->product_rate, m->sms > 0 ? m->sms : 132);
     if (!isnan(m->ceiling_tflops))
         buf_printf(&t, "The largest rate of 16-bit products that was measured on this device in the"
                        " same run: %.0f TFLOPS. ", m->ceiling_tflops);

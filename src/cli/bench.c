@@ -516,6 +516,7 @@ static void begin_record(Session *s)
     Arena *a = w->arena;
     Bench *b = ARENA_NEW(a, Bench);
     *b = (Bench){.op = w->op->name,
+                 .product_rate = 1,
                  .formula = w->op->formula,
                  .unit_of_small = w->op->unit,
                  .title = arena_printf(a, w->op->title, w->dense ? "dense" : "causal"),

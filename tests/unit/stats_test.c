@@ -70,21 +70,32 @@ static void watts(void)
     equal("one step", stepping(700, 20, 8, 10), NAN);
     equal("no step", stepping(700, 2, 20, 10), NAN);
     equal("no reading", bench_watts(NULL, 0), NAN);
-    RtReading r[] = {{.ms = 0, .joules = 5}, {.ms = 100, .joules = NAN}, {.ms = 200, .joules = 15},
-                     {.ms = 300, .joules = NAN}, {.ms = 400, .joules = 35}};
+    RtReading r[] = {{.ms = 0, .joules = 5},
+                     {.ms = 100, .joules = NAN},
+                     {.ms = 200, .joules = 15},
+                     {.ms = 300, .joules = NAN},
+                     {.ms = 400, .joules = 35}};
     equal("what is not known is left out", bench_watts(r, 5), 100);
     r[4].joules = 2;
     equal("a counter that was reset", bench_watts(r, 5), NAN);
 }
 
+static double peak(BenchMachine m)
+{
+    return bench_peak_tflops(&(Bench){.machine = m, .product_rate = 1});
+}
+
 static void peaks(void)
 {
-    equal("H200", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H200", .sms = 132}), 989.5);
-    equal("H100", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H100 80GB HBM3", .sms = 132}),
-          989.5);
-    equal("SMs not known", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H200"}), 989.5);
-    equal("66 SMs", bench_peak_tflops(&(BenchMachine){.name = "NVIDIA H100", .sms = 66}), 494.75);
-    equal("another", bench_peak_tflops(&(BenchMachine){.name = "emulator", .sms = 1}), NAN);
+    equal("8-bit operands",
+          bench_peak_tflops(
+              &(Bench){.machine = {.name = "NVIDIA H200", .sms = 132}, .product_rate = 2}),
+          1979);
+    equal("H200", peak((BenchMachine){.name = "NVIDIA H200", .sms = 132}), 989.5);
+    equal("H100", peak((BenchMachine){.name = "NVIDIA H100 80GB HBM3", .sms = 132}), 989.5);
+    equal("SMs not known", peak((BenchMachine){.name = "NVIDIA H200"}), 989.5);
+    equal("66 SMs", peak((BenchMachine){.name = "NVIDIA H100", .sms = 66}), 494.75);
+    equal("another", peak((BenchMachine){.name = "emulator", .sms = 1}), NAN);
 }
 
 static void add_turn(Bench *b, int impl, int round, double x, double y, double z, u64 reasons)
@@ -94,8 +105,12 @@ static void add_turn(Bench *b, int impl, int round, double x, double y, double z
     vec_push(b->arena, &t.ms, y);
     vec_push(b->arena, &t.ms, z);
     for (int i = 0; i < 4; i++) {
-        RtReading r = {.ms = i * 100, .sm_mhz = 1500 + 10 * i, .celsius = 60, .joules = 50 * i,
-                       .reasons = i ? reasons : 0, .has_reasons = true};
+        RtReading r = {.ms = i * 100,
+                       .sm_mhz = 1500 + 10 * i,
+                       .celsius = 60,
+                       .joules = 50 * i,
+                       .reasons = i ? reasons : 0,
+                       .has_reasons = true};
         vec_push(b->arena, &t.during, r);
     }
     vec_push(b->arena, &b->turns, t);
