@@ -219,7 +219,9 @@ def collect(build, sanitized):
                    lambda s, k=kernel, w=words: kernel_test(build, k, w), None)
         if not sanitized:
             yield f"check {kernel}", lambda s, k=kernel: check_test(build, k), None
-        types = {"gemm/gemm": ["ELEM=f16"], "gemm/gemm_pipelined": ["ELEM=f16"],
+        types = {"attention/v1": ["CAUSAL=0"], "attention/v2": ["CAUSAL=0"],
+                 "attention/v4": ["CAUSAL=0"], "gemm/gemm": ["ELEM=f16"],
+                 "gemm/gemm_pipelined": ["ELEM=f16"],
                  "gemm/persistent": ["ELEM=f16", "FP8"],
                  "gdn/correct": ["VK=1", "REVERSE=1 STATE=f16 MATRIX=f16", "TF32=1 VK=1",
                                  "REVERSE=1 TF32=1", "REVERSE=1 TF32=1 MATRIX=f32 VK=1"]}
