@@ -99,10 +99,13 @@ def file_test(build, path, scratch):
             raise Failure(f"differs from {golden.name} (UPDATE=1 rewrites)\n--- output:\n{output}")
 
 
-def cli_test(build, path, scratch):
+def cli_test(build, path, scratch, sanitized=False):
+    """SAN: what programs that a test compiles, and that load libraries of the build, need too."""
+    san = "-fsanitize=address,undefined" if sanitized else ""
     for block in re.split(r"^\$ ", path.read_text(), flags=re.M)[1:]:
         command, *rest = block.splitlines()
-        script = f"export PATH='{build}':$PATH BUILD='{build}' T='{scratch}'\n{command}"
+        script = (f"export PATH='{build}':$PATH BUILD='{build}' T='{scratch}' SAN='{san}'\n"
+                  f"{command}")
         got, output = execute(["sh", "-c", script])
         take = lambda c: [line[2:] for line in rest if line.startswith(c + " ")]
         wanted = int((take("?") or ["0"])[0])
@@ -176,6 +179,10 @@ def without_sets(build):
     return tool.exists() and "without libisl" in execute([str(tool), "kernels/learn/add.co"])[1]
 
 
+# Valgrind does not run instrumented programs, and Python loads no instrumented library.
+NOT_SANITIZED = ("bench-instructions.test", "measure.test")
+
+
 def collect(build, sanitized):
     """Yields (name, function of a scratch path, None or the reason to skip)."""
     tag = "asan " if sanitized else ""
@@ -203,11 +210,12 @@ def collect(build, sanitized):
         skip = "no ptxas" if p.name == "audit.test" and not shutil.which("ptxas") else None
         if p.name == "sets.test" and without_sets(build):
             skip = "no libisl"
+        if sanitized and p.name in NOT_SANITIZED:
+            continue
         if p.name == "bench-instructions.test":
-            if sanitized:
-                continue  # valgrind does not run such programs
             skip = valgrind
-        yield f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s), skip
+        yield (f"{tag}{p.relative_to(ROOT)}", lambda s, p=p: cli_test(build, p, s, sanitized),
+               skip)
     missing = None if shutil.which("ptxas") else "no ptxas"
     runs = [line for line in (ROOT / "tests/kernels.list").read_text().splitlines()
             if line[:1] != "#" and not (sanitized and line.endswith("# slow"))]
