@@ -308,9 +308,9 @@ typedef struct {
     RtMeter *meter;
     BenchContest contest;
     Bench *bench;
-} Session;
+} Setup;
 
-static const char *in_root(Session *s, const char *folder, const char *word)
+static const char *in_root(Setup *s, const char *folder, const char *word)
 {
     const char *root = bench_root(s->w->arena);
     return root ? arena_printf(s->w->arena, "%s/%s/%s", root, folder, word) : word;
@@ -318,7 +318,7 @@ static const char *in_root(Session *s, const char *folder, const char *word)
 
 // The word of a known kernel, its file made a path: "'ROOT/kernels/gemm/persistent.co' -D
 // CLUSTER=2".
-static const char *word_of(Session *s, const BenchKnown *k)
+static const char *word_of(Setup *s, const BenchKnown *k)
 {
     const char *word = k->word + (*k->word == '\''), *end = strstr(word, ".co") + 3;
     const char *rest = *end == '\'' ? end + 1 : end;
@@ -326,7 +326,7 @@ static const char *word_of(Session *s, const BenchKnown *k)
     return arena_printf(s->w->arena, "'%s'%s", in_root(s, "kernels", file), rest);
 }
 
-static BenchKernel *compile(Session *s, const char *backend, BenchKernels *into)
+static BenchKernel *compile(Setup *s, const char *backend, BenchKernels *into)
 {
     Words *w = s->w;
     const BenchKnown *k = bench_known(w->op, backend);
@@ -340,7 +340,7 @@ static BenchKernel *compile(Session *s, const char *backend, BenchKernels *into)
 }
 
 // What the kernel computes must be what was asked for: with or without the mask.
-static bool fits_mask(Session *s, const BenchKernel *k)
+static bool fits_mask(Setup *s, const BenchKernel *k)
 {
     const Words *w = s->w;
     if (!w->op->masked) return true;
@@ -356,7 +356,7 @@ static bool fits_mask(Session *s, const BenchKernel *k)
     return true;
 }
 
-static bool start_peers(Session *s)
+static bool start_peers(Setup *s)
 {
     Words *w = s->w;
     const char *why = NULL;
@@ -372,7 +372,7 @@ static bool start_peers(Session *s)
     return !why;
 }
 
-static bool add_peer(Session *s, const char *name)
+static bool add_peer(Setup *s, const char *name)
 {
     Words *w = s->w;
     if (!s->peers.peers && !start_peers(s)) return false;
@@ -387,7 +387,7 @@ static bool add_peer(Session *s, const char *name)
     return true;
 }
 
-static bool add_kernel(Session *s, const char *backend)
+static bool add_kernel(Setup *s, const char *backend)
 {
     Words *w = s->w;
     BenchKernel *k = compile(s, backend, &s->kernels);
@@ -405,7 +405,7 @@ static bool add_kernel(Session *s, const char *backend)
     return true;
 }
 
-static bool add_backend(Session *s, const char *backend)
+static bool add_backend(Setup *s, const char *backend)
 {
     Words *w = s->w;
     const char *names[64];
@@ -419,7 +419,7 @@ static bool add_backend(Session *s, const char *backend)
     return false;
 }
 
-static bool add_backends(Session *s)
+static bool add_backends(Setup *s)
 {
     Words *w = s->w;
     if (w->dense) vec_push(w->arena, &w->defines, "CAUSAL=0");
@@ -433,7 +433,7 @@ static bool add_backends(Session *s)
     return true;
 }
 
-static bool add_sizes(Session *s)
+static bool add_sizes(Setup *s)
 {
     Words *w = s->w;
     if (!w->sizes.n) split_list(w, w->op->sizes, take_size);
@@ -449,7 +449,7 @@ static bool add_sizes(Session *s)
 }
 
 // The first of the operation's yardsticks that takes part, or the one that was named.
-static bool choose_yardstick(Session *s)
+static bool choose_yardstick(Setup *s)
 {
     Words *w = s->w;
     char *list = arena_strndup(w->arena, w->op->yardsticks, strlen(w->op->yardsticks)),
@@ -465,7 +465,7 @@ static bool choose_yardstick(Session *s)
 }
 
 // ---- the device ---------------------------------------------------------------------------------
-static int open_device(Session *s)
+static int open_device(Setup *s)
 {
     Words *w = s->w;
     RtError e = {0};
@@ -510,7 +510,7 @@ static const char *command_line(const Words *w)
     return text;
 }
 
-static void begin_record(Session *s)
+static void begin_record(Setup *s)
 {
     Words *w = s->w;
     Arena *a = w->arena;
@@ -545,14 +545,14 @@ static void begin_record(Session *s)
 // After each size: what was measured is on the disk, whatever happens next.
 static void keep(void *ctx, Bench *b)
 {
-    Session *s = ctx;
+    Setup *s = ctx;
     bench_store(b, s->w->dir, s->w->language, s->w->diag);
     const char *path = arena_printf(s->w->arena, "%s/log.txt", s->w->dir);
     const char *why = file_write(path, s->log.n ? s->log.s : "", s->log.n);
     if (why) diag_error(s->w->diag, (Loc){0}, NULL, "cannot write %s: %s", path, why);
 }
 
-static void set_up(Session *s)
+static void set_up(Setup *s)
 {
     Words *w = s->w;
     BenchContest *c = &s->contest;
@@ -579,7 +579,7 @@ static void set_up(Session *s)
 }
 
 // Resident products on each multiprocessor.
-static bool add_ceiling(Session *s)
+static bool add_ceiling(Setup *s)
 {
     Words *w = s->w;
     if (w->emulator) return true;
@@ -590,7 +590,7 @@ static bool add_ceiling(Session *s)
     return s->contest.products != NULL;
 }
 
-static int measure(Session *s)
+static int measure(Setup *s)
 {
     Words *w = s->w;
     int status = open_device(s);
@@ -611,7 +611,7 @@ static int measure(Session *s)
     return status;
 }
 
-static void close_session(Session *s)
+static void close_setup(Setup *s)
 {
     if (s->peers.peers) peers_close(s->peers.peers);
     if (s->model) bench_peers_clear(s->w->arena, &s->peers, s->model->contract);
@@ -665,9 +665,9 @@ static int bench(Words *w)
                    "baton bench needs an operation: attention, gemm or correct");
         return EXIT_INPUT;
     }
-    Session s = {.w = w};
+    Setup s = {.w = w};
     int status = measure(&s);
-    close_session(&s);
+    close_setup(&s);
     return status;
 }
 
