@@ -243,8 +243,9 @@ def collect(build, sanitized):
                    lambda s, p=p: clocks_test(build, str(p), s), missing)
     if sanitized:
         return
-    for folder in ("docs", "exec", "hazard", "lang", "lower", "pipeline"):
-        for p in sorted((ROOT / "tests" / folder).glob("*.co")):
+    for folder in ("bench",) + tuple(f"tests/{f}" for f in (
+            "docs", "exec", "hazard", "lang", "lower", "pipeline")):
+        for p in sorted((ROOT / folder).glob("*.co")):
             if not re.search(r"// error:", p.read_text()):
                 yield (f"ptxas {p.relative_to(ROOT)}",
                        lambda s, p=p: assemble_test(build, str(p), [], s), missing)
