@@ -111,12 +111,12 @@ class Peers:
         self.prepared = {}  # name -> Prepared
 
     def answer(self, request):
-        todo = {"hello": self.hello, "open": self.open, "prepare": self.prepare,
-                "result": self.result, "turn": self.turn, "bye": lambda r: {}}
-        if not isinstance(request, dict) or request.get("do") not in todo:
+        requests = {"hello": self.hello, "open": self.open, "prepare": self.prepare,
+                    "result": self.result, "turn": self.turn, "bye": lambda r: {}}
+        if not isinstance(request, dict) or request.get("do") not in requests:
             raise Refused("wrong_use", "a request is an object whose `do` is one of "
-                                       + ", ".join(todo))
-        return todo[request["do"]](request)
+                                       + ", ".join(requests))
+        return requests[request["do"]](request)
 
     # ---- requests ----
 

@@ -11,7 +11,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 // As `baton bench` has them.
@@ -215,20 +214,7 @@ typedef struct {
 static void keep(void *ctx, Bench *b)
 {
     const Keep *k = ctx;
-    if (!bench_store(b, k->folder, BENCH_ENGLISH, k->diag)) return;
-    const char *path = arena_printf(b->arena, "%s/log.txt", k->folder);
-    const char *why = file_write(path, k->log->s ? k->log->s : "", k->log->n);
-    if (why) diag_error(k->diag, (Loc){0}, NULL, "cannot write %s: %s", path, why);
-}
-
-// "2026-11-30T11:20:05Z"; the name of a folder has no colons.
-static const char *utc_now(Arena *a, const char *format)
-{
-    char text[40];
-    time_t now = time(NULL);
-    struct tm utc;
-    strftime(text, sizeof text, format, gmtime_r(&now, &utc));
-    return arena_printf(a, "%s", text);
+    bench_store(b, k->folder, BENCH_ENGLISH, k->log, k->diag);
 }
 
 static const char *command_line(int argc, char **argv, Arena *a)
@@ -241,44 +227,17 @@ static const char *command_line(int argc, char **argv, Arena *a)
     return text;
 }
 
-static bool is_causal(const Contract *c)
-{
-    for (int i = 0; i < c->arguments.n; i++)
-        if (strcmp(c->arguments.at[i].key, "causal") == 0)
-            return strcmp(c->arguments.at[i].value, "0") != 0;
-    return false;
-}
-
-// What the record says before anything is measured.
 static Bench *begin_record(const Options *o, const BenchOp *op, const JobOptions *job,
                            const char *command, Arena *a)
 {
-    Bench *b = ARENA_NEW(a, Bench);
-    const Contract *c = &kernels[0].contract;
-    *b = (Bench){
-        .product_rate = 1,
-        .op = op ? op->name : c->op,
-        .title = op ? arena_printf(a, op->title, is_causal(c) ? "causal" : "dense") : c->op,
-        .formula = op ? op->formula : "",
-        .inputs = bench_inputs(a, c, job),
-        .unit_of_small = op ? op->unit : "us",
-        .command = command,
-        .started = utc_now(a, "%Y-%m-%dT%H:%M:%SZ"),
-        .seed = (u64)o->seed,
-        .warmup = (int)o->warmup,
-        .repeat = (int)o->repeat,
-        .rounds = (int)o->rounds,
-        .cool = (double)o->cool,
-        .load_s = LOAD_S,
-        .idle_s = IDLE_S,
-        .method = o->method,
-        .causal = is_causal(c),
-        .has_causal = op && op->masked,
-        .yardstick = -1,
-        .arena = a,
-    };
-    vec_push(a, &b->versions, ((BenchVersion){"baton", BATON_VERSION_TEXT}));
-    vec_push(a, &b->versions, ((BenchVersion){"baton's C compiler", __VERSION__}));
+    Bench *b = bench_begin(a, op, &kernels[0].contract, job, command);
+    b->warmup = (int)o->warmup;
+    b->repeat = (int)o->repeat;
+    b->rounds = (int)o->rounds;
+    b->cool = (double)o->cool;
+    b->load_s = LOAD_S;
+    b->idle_s = IDLE_S;
+    b->method = o->method;
     return b;
 }
 
@@ -287,7 +246,7 @@ static int compete(BenchContest *c, RtDevice *device, Bench *b, Diag *d)
 {
     Arena *a = b->arena;
     Buf log = {0}, text = {0};
-    Keep k = {arena_printf(a, "results/%s", utc_now(a, "%Y-%m-%dT%H%M%SZ")), &log, d};
+    Keep k = {arena_printf(a, "results/%s", bench_utc(a, "%Y-%m-%dT%H%M%SZ")), &log, d};
     c->log = &log;
     c->keep = keep;
     c->keep_ctx = &k;

@@ -239,6 +239,7 @@ int bench_compare(const Bench *a, const Bench *b, Buf *out);
 // Writes results.json, summary.csv, summary.md and a plot-burst.svg, plot-sustained.svg of each
 // regime that was measured into the folder, which is made where it is missing. Each file appears
 // whole or not at all. False: the reason is in the Diag.
-bool bench_store(const Bench *b, const char *dir, BenchLanguage language, Diag *d);
+// `log`, unless NULL, becomes log.txt.
+bool bench_store(const Bench *b, const char *dir, BenchLanguage language, const Buf *log, Diag *d);
 
 #endif

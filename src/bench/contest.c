@@ -35,6 +35,7 @@ typedef struct {
     double start_ms;           // of the contest
     double size_start_ms;      // of the turns of this size
     int turns_done, turns_due; // of this size
+    const char *stopped;       // why; NULL
     bool on_line;              // the progress line is on the terminal
 } Run;
 
@@ -99,7 +100,7 @@ static void stop(Run *r, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    r->b->incomplete = arena_printf(r->b->arena, "%s", line);
+    r->stopped = arena_printf(r->b->arena, "%s", line);
     say(r, "stopped: %s", line);
 }
 
@@ -219,7 +220,8 @@ static bool inputs_are_finite(Run *r)
     return true;
 }
 
-// The tensor cores multiply 8-bit operands twice as fast as 16-bit ones, and 32-bit ones half as fast.
+// The tensor cores multiply 8-bit operands twice as fast as 16-bit ones, and 32-bit ones half as
+// fast.
 static double product_rate(const Job *m)
 {
     for (int i = 0; i < m->narrays; i++) {
@@ -423,13 +425,10 @@ int bench_contest(const BenchContest *c, RtDevice *device, Bench *b, Diag *d)
     for (r.size = 0; ok && r.size < c->sizes.n; r.size++) {
         ok = run_size(&r);
         b->seconds = (now_ms() - r.start_ms) / 1e3;
-        if (ok && r.size + 1 < c->sizes.n)
-            b->incomplete = "it is still running, or was ended from outside";
-        if (ok && r.size + 1 == c->sizes.n) b->incomplete = NULL;
-        if (!ok && (!b->incomplete || diag_errors(d)))
-            b->incomplete = b->incomplete && !strstr(b->incomplete, "still running")
-                                ? b->incomplete
-                                : "an error, see the messages";
+        bool last = r.size + 1 == c->sizes.n;
+        b->incomplete = !ok     ? r.stopped ? r.stopped : "an error, see the messages"
+                        : !last ? "it is still running, or was ended from outside"
+                                : NULL;
         bench_warn(b);
         if (c->keep) c->keep(c->keep_ctx, b);
     }

@@ -1,8 +1,11 @@
 // ops.c - what a contest knows of operations: one row each.
 #include "ops.h"
 
+#include "../../include/baton.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const BenchKnown attention_kernels[] = {
     {"v1", "attention/v1.co", "v1: one step after the other"},
@@ -159,4 +162,44 @@ const char *bench_inputs(Arena *a, const Contract *k, const JobOptions *job)
     const char *text = arena_strndup(a, b.n ? b.s : "", b.n);
     buf_free(&b);
     return text;
+}
+
+const char *bench_utc(Arena *a, const char *format)
+{
+    char text[64];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(text, sizeof text, format, gmtime_r(&now, &utc));
+    return arena_printf(a, "%s", text);
+}
+
+static bool is_causal(const Contract *k)
+{
+    for (int i = 0; i < k->arguments.n; i++)
+        if (strcmp(k->arguments.at[i].key, "causal") == 0)
+            return strcmp(k->arguments.at[i].value, "0") != 0;
+    return false;
+}
+
+Bench *bench_begin(Arena *a, const BenchOp *op, const Contract *k, const JobOptions *job,
+                   const char *command)
+{
+    Bench *b = ARENA_NEW(a, Bench);
+    *b =
+        (Bench){.op = op ? op->name : k->op,
+                .title = op ? arena_printf(a, op->title, is_causal(k) ? "causal" : "dense") : k->op,
+                .formula = op ? op->formula : "",
+                .inputs = bench_inputs(a, k, job),
+                .unit_of_small = op ? op->unit : "us",
+                .command = command,
+                .started = bench_utc(a, "%Y-%m-%dT%H:%M:%SZ"),
+                .seed = job->seed,
+                .product_rate = 1,
+                .causal = is_causal(k),
+                .has_causal = op && op->masked,
+                .yardstick = -1,
+                .arena = a};
+    vec_push(a, &b->versions, ((BenchVersion){"baton", BATON_VERSION_TEXT}));
+    vec_push(a, &b->versions, ((BenchVersion){"baton's C compiler", __VERSION__}));
+    return b;
 }

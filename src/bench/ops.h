@@ -46,5 +46,13 @@ bool bench_size_words(const BenchOp *op, const char *text, BenchSizeWords *out, 
 // What a record says of the inputs: "q = uniform(-2,2)  k = ..". Those of the job win over the
 // contract's.
 const char *bench_inputs(Arena *a, const Contract *k, const JobOptions *job);
+// A record in the arena that says what is measured, when and by which baton. How (warmup, rounds,
+// method,
+// ...) is the caller's to say. `op` NULL: an operation that no row knows; times are in
+// microseconds.
+Bench *bench_begin(Arena *a, const BenchOp *op, const Contract *k, const JobOptions *job,
+                   const char *command);
+// Now, as strftime formats it, in UTC.
+const char *bench_utc(Arena *a, const char *format);
 
 #endif

@@ -1,4 +1,4 @@
-// store.c - a folder of results: what else is in it, raw logs, is written by those who have it.
+// store.c - a folder of results.
 #include "bench.h"
 
 #include <string.h>
@@ -14,11 +14,15 @@ static bool store(Arena *a, const char *dir, const char *name, Buf *text, Diag *
     return !why;
 }
 
-// The raw record first: whatever fails behind it, the samples are kept.
-bool bench_store(const Bench *b, const char *dir, BenchLanguage language, Diag *d)
+// The raw log and record first: whatever fails behind them, the samples are kept.
+bool bench_store(const Bench *b, const char *dir, BenchLanguage language, const Buf *log, Diag *d)
 {
     folder_make(dir);
     Buf text = {0};
+    if (log) {
+        buf_write(&text, log->s ? log->s : "", log->n);
+        if (!store(b->arena, dir, "log.txt", &text, d)) return false;
+    }
     bench_json(b, &text);
     if (!store(b->arena, dir, "results.json", &text, d)) return false;
     bench_csv(b, &text);

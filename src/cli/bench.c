@@ -5,7 +5,6 @@
 // contest, results stored after every size.
 #include "bench.h"
 
-#include "../../include/baton.h"
 #include "../bench/rival_peer.h"
 #include "cli.h"
 
@@ -13,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -455,7 +453,6 @@ static bool choose_yardstick(Setup *s)
     char *list = arena_strndup(w->arena, w->op->yardsticks, strlen(w->op->yardsticks)),
          *save = NULL;
     if (w->yardstick) list = arena_strndup(w->arena, w->yardstick, strlen(w->yardstick));
-    s->bench->yardstick = -1;
     for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save))
         for (int i = 0; s->bench->yardstick < 0 && i < s->contest.rivals.n; i++)
             if (strcmp(s->contest.rivals.at[i]->impl.name, name) == 0) s->bench->yardstick = i;
@@ -487,16 +484,6 @@ static int open_device(Setup *s)
 }
 
 // ---- the record ---------------------------------------------------------------------------------
-static const char *utc(Arena *a, const char *format)
-{
-    char text[64];
-    time_t now = time(NULL);
-    struct tm t;
-    gmtime_r(&now, &t);
-    strftime(text, sizeof text, format, &t);
-    return arena_printf(a, "%s", text);
-}
-
 static const char *command_line(const Words *w)
 {
     Buf b = {0};
@@ -512,33 +499,18 @@ static const char *command_line(const Words *w)
 
 static void begin_record(Setup *s)
 {
-    Words *w = s->w;
-    Arena *a = w->arena;
-    Bench *b = ARENA_NEW(a, Bench);
-    *b = (Bench){.op = w->op->name,
-                 .product_rate = 1,
-                 .formula = w->op->formula,
-                 .unit_of_small = w->op->unit,
-                 .title = arena_printf(a, w->op->title, w->dense ? "dense" : "causal"),
-                 .inputs = bench_inputs(a, s->model->contract, &s->contest.job),
-                 .command = command_line(w),
-                 .started = utc(a, "%Y-%m-%dT%H:%M:%SZ"),
-                 .seed = (u64)w->seed,
-                 .warmup = (int)w->warmup,
-                 .repeat = (int)w->repeat,
-                 .rounds = (int)w->rounds,
-                 .cool = w->cool,
-                 .load_s = w->load_s,
-                 .idle_s = w->idle_s,
-                 .method = w->method,
-                 .cache = w->cache,
-                 .causal = !w->dense,
-                 .has_causal = w->op->masked,
-                 .arena = a};
-    vec_push(a, &b->versions, ((BenchVersion){"baton", BATON_VERSION_TEXT}));
-    vec_push(a, &b->versions, ((BenchVersion){"baton's C compiler", __VERSION__}));
+    const Words *w = s->w;
+    Bench *b = bench_begin(w->arena, w->op, s->model->contract, &s->contest.job, command_line(w));
+    b->warmup = (int)w->warmup;
+    b->repeat = (int)w->repeat;
+    b->rounds = (int)w->rounds;
+    b->cool = w->cool;
+    b->load_s = w->load_s;
+    b->idle_s = w->idle_s;
+    b->method = w->method;
+    b->cache = w->cache;
     for (int i = 0; s->peers.peers && i < s->peers.peers->versions.n; i++)
-        vec_push(a, &b->versions, s->peers.peers->versions.at[i]);
+        vec_push(w->arena, &b->versions, s->peers.peers->versions.at[i]);
     s->bench = b;
 }
 
@@ -546,10 +518,7 @@ static void begin_record(Setup *s)
 static void keep(void *ctx, Bench *b)
 {
     Setup *s = ctx;
-    bench_store(b, s->w->dir, s->w->language, s->w->diag);
-    const char *path = arena_printf(s->w->arena, "%s/log.txt", s->w->dir);
-    const char *why = file_write(path, s->log.n ? s->log.s : "", s->log.n);
-    if (why) diag_error(s->w->diag, (Loc){0}, NULL, "cannot write %s: %s", path, why);
+    bench_store(b, s->w->dir, s->w->language, &s->log, s->w->diag);
 }
 
 static void set_up(Setup *s)
@@ -600,7 +569,8 @@ static int measure(Setup *s)
     s->contest.meter = s->meter;
     begin_record(s);
     if (!choose_yardstick(s)) return EXIT_INPUT;
-    if (!w->dir) w->dir = arena_printf(w->arena, "results/%s", utc(w->arena, "%Y-%m-%dT%H%M%SZ"));
+    if (!w->dir)
+        w->dir = arena_printf(w->arena, "results/%s", bench_utc(w->arena, "%Y-%m-%dT%H%M%SZ"));
     if (!bench_machine(&s->contest, s->device, s->bench, w->diag)) return EXIT_DEVICE;
     status = bench_contest(&s->contest, s->device, s->bench, w->diag);
     Buf text = {0};
@@ -653,7 +623,7 @@ static int show(Words *w)
     bench_text(b, &out);
     fputs(out.s, stdout);
     buf_free(&out);
-    return !w->dir || bench_store(b, w->dir, w->language, w->diag) ? EXIT_RIGHT : EXIT_INPUT;
+    return !w->dir || bench_store(b, w->dir, w->language, NULL, w->diag) ? EXIT_RIGHT : EXIT_INPUT;
 }
 
 static int bench(Words *w)

@@ -4,6 +4,7 @@
 #include "../bench/bench.h"
 #include "../verify/verify.h"
 #include "bench_cpu.h"
+#include "machine.h"
 #include "program.h"
 #include "proof.h"
 #include "run.h"
@@ -245,7 +246,7 @@ static int emulate_job(CpuJob *j, Job *r, bool check, Emulated *out)
     Buf cubin = {0}; // stays empty on the emulator
     if (!job_bind_sizes(r) || !job_find_reference(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     int status = job_open_device(r);
-    if (status == EXIT_RIGHT && !run_code(r, &cubin)) return EXIT_INPUT;
+    if (status == EXIT_RIGHT && !cli_code(r->c, false, &cubin, &r->code)) return EXIT_INPUT;
     if (status == EXIT_RIGHT) status = job_execute(r);
     if (status != EXIT_RIGHT) return status;
     if (check && !job_check(r)) return EXIT_INPUT;

@@ -37,22 +37,6 @@ static bool add_macros(CliSource *s, const char *const *extra, int n, Arena *a, 
     return true;
 }
 
-static bool make_code(Compilation *c, bool gpu, BenchKernel *k, Buf *cubin, Arena *a)
-{
-    if (gpu && c->tile->delayed && !cli_machine_code(c, cubin)) return false;
-    buf_putc(&c->ptx, '\0'); // ends the text for the driver
-    size_t n = c->ptx.n - 1;
-    char *ptx = arena_strndup(a, c->ptx.s, n);
-    k->code = (RtCode){.name = k->impl.file,
-                       .ptx = ptx,
-                       .ptx_bytes = n,
-                       .cubin = cubin->n ? cubin->s : NULL,
-                       .cubin_bytes = cubin->n,
-                       .thread = c->thread};
-    k->impl.code_sha256 = cubin->n ? sha256_hex(a, cubin->s, cubin->n) : sha256_hex(a, ptx, n);
-    return true;
-}
-
 BenchKernel *bench_compile(BenchKernels *all, const char *word, const char *name, const char *label,
                            const char *const *extra, int nextra, bool gpu, Arena *a, Diag *d)
 {
@@ -62,8 +46,9 @@ BenchKernel *bench_compile(BenchKernels *all, const char *word, const char *name
     Compilation c = {.until = FORM_PTX, .quick = true, .arena = a, .diag = d};
     double start = rt_now_ms();
     BenchKernel *k = ARENA_NEW(a, BenchKernel);
-    Buf *cubin = ARENA_NEW(a, Buf);
+    Buf *cubin = ARENA_NEW(a, Buf), *ptx = ARENA_NEW(a, Buf);
     vec_push(a, &all->code, cubin);
+    vec_push(a, &all->code, ptx);
     bool ok = cli_read_source(&w.source, &c);
     c.options.assembled = true; // audited where the handoffs need it
     ok = ok && pass_compile(&c);
@@ -82,9 +67,11 @@ BenchKernel *bench_compile(BenchKernels *all, const char *word, const char *name
         k->impl.source_sha256 = sha256_hex(a, c.text, c.text_n);
         k->plan = c.plan;
         k->contract = c.contract;
-        ok = make_code(&c, gpu, k, cubin, a);
+        ok = cli_code(&c, gpu, cubin, &k->code);
+        k->impl.code_sha256 = cubin->n ? sha256_hex(a, cubin->s, cubin->n)
+                                       : sha256_hex(a, k->code.ptx, k->code.ptx_bytes);
     }
-    buf_free(&c.ptx);
+    *ptx = c.ptx; // the code points into it
     if (ok && !k->contract) {
         diag_error(d, (Loc){0}, "//! lines at its head",
                    "%s has no contract: its inputs and its "

@@ -23,7 +23,8 @@ static bool audited(Compilation *c, const Buf *code)
         audit_print(&k, &text);
         diag_error(c->diag, (Loc){0}, "use the policy proxy",
                    "the machine code of %s did not pass the audit, which the policy `delay` "
-                   "needs:\n%s", c->path, text.s);
+                   "needs:\n%s",
+                   c->path, text.s);
         buf_free(&text);
         return false;
     }
@@ -35,7 +36,8 @@ bool cli_machine_code(Compilation *c, Buf *cubin)
     if (!ptxas_is_here()) {
         diag_error(c->diag, (Loc){0}, "it comes with the CUDA toolkit; or use the policy proxy",
                    "the machine code of %s must be audited, and there is no ptxas on PATH to make "
-                   "it", c->path);
+                   "it",
+                   c->path);
         return false;
     }
     Buf report = {0};
@@ -43,4 +45,18 @@ bool cli_machine_code(Compilation *c, Buf *cubin)
     if (why) diag_error(c->diag, (Loc){0}, NULL, "%s: %s", c->path, why);
     buf_free(&report);
     return !why && audited(c, cubin);
+}
+
+bool cli_code(Compilation *c, bool gpu, Buf *cubin, RtCode *out)
+{
+    bool audit = gpu && c->tile && c->tile->delayed; // a .thr file has no tile IR
+    if (audit && !cli_machine_code(c, cubin)) return false;
+    buf_putc(&c->ptx, '\0'); // ends the text for the driver
+    *out = (RtCode){.name = c->path,
+                    .ptx = c->ptx.s,
+                    .ptx_bytes = c->ptx.n - 1,
+                    .cubin = cubin->n ? cubin->s : NULL,
+                    .cubin_bytes = cubin->n,
+                    .thread = c->thread};
+    return true;
 }

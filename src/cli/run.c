@@ -160,18 +160,6 @@ static void print_times(const Job *r)
     buf_free(&b);
 }
 
-bool run_code(Job *r, Buf *cubin)
-{
-    Compilation *c = r->c;
-    bool audit = c->tile && c->tile->delayed && !job_on_emulator(r);
-    if (audit && !cli_machine_code(c, cubin)) return false;
-    buf_putc(&c->ptx, '\0'); // ends the text for the driver
-    r->code = (RtCode){.name = c->path, .ptx = c->ptx.s, .ptx_bytes = c->ptx.n - 1,
-                       .cubin = cubin->n ? cubin->s : NULL, .cubin_bytes = cubin->n,
-                       .thread = c->thread};
-    return true;
-}
-
 // Everything after compilation. The caller cleans up.
 static int run_job(const RunOptions *o, Job *r, Buf *cubin)
 {
@@ -179,7 +167,7 @@ static int run_job(const RunOptions *o, Job *r, Buf *cubin)
     if (!job_find_reference(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     if (r->from_case) stress_fill_case(r->from_case, r);
     int status = job_open_device(r);
-    if (status == EXIT_RIGHT && !run_code(r, cubin)) return EXIT_INPUT;
+    if (status == EXIT_RIGHT && !cli_code(r->c, !job_on_emulator(r), cubin, &r->code)) return EXIT_INPUT;
     if (status == EXIT_RIGHT) status = job_execute(r);
     if (status != EXIT_RIGHT) return status;
     if (o->time) print_times(r);

@@ -12,10 +12,6 @@ typedef struct {             // the command line
     bool time, help;
 } RunOptions;
 
-// Fills r->code from the finished compilation r->c: PTX, thread IR, and for a GPU machine code that was
-// audited where the handoffs need that. False: the reason is in the Diag. The caller frees *cubin
-// after the device was closed.
-bool run_code(Job *r, Buf *cubin);
 // round-robin, random, adversarial.
 void run_choose_schedule(JobOptions *o, const char *word, Arena *a, Diag *d);
 

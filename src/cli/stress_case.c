@@ -274,7 +274,7 @@ bool stress_read_program(const CliSource *source, Job *r, StressCase *out)
     size_t n = strlen(path);
     if (n < 4 || strcmp(path + n - 4, ".thr") != 0) {
         if (!cli_read_source(source, r->c)) return false;
-        r->c->options.assembled = true; // a GPU gets audited code where that matters (run_code)
+        r->c->options.assembled = true; // a GPU gets audited code where that matters (cli_code)
         if (!pass_compile(r->c)) return false;
         r->plan = r->c->plan;
         r->contract = r->c->contract;

@@ -5,6 +5,7 @@
 #include "trace.h"
 #include "../trace/write.h"
 #include "command.h"
+#include "machine.h"
 #include "stress.h"
 
 #include <stdio.h>
@@ -214,7 +215,7 @@ static int trace_job(Job *r, TraceWords *t, Buf *cubin)
     if (!job_bind_sizes(r) || !job_fill_arrays(r)) return EXIT_INPUT;
     if (r->from_case) stress_fill_case(r->from_case, r);
     int status = job_open_device(r);
-    if (status == EXIT_RIGHT && !run_code(r, cubin)) return EXIT_INPUT;
+    if (status == EXIT_RIGHT && !cli_code(r->c, !job_on_emulator(r), cubin, &r->code)) return EXIT_INPUT;
     if (status == EXIT_RIGHT) status = job_prepare(r);
     if (status != EXIT_RIGHT) return status;
     if (!find_launch(r, t) || !find_cta(r, t)) return EXIT_INPUT;

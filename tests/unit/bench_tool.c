@@ -47,7 +47,7 @@ static int run(int argc, char **argv, Arena *a, Diag *d, Buf *out)
         if (strcmp(what, prints[i].name) == 0) prints[i].print(b, out);
     if (argc < 4) return 0;
     if (strcmp(what, "store") == 0)
-        return bench_store(b, argv[3], argc > 4 ? BENCH_CHINESE : BENCH_ENGLISH, d) ? 0 : 2;
+        return bench_store(b, argv[3], argc > 4 ? BENCH_CHINESE : BENCH_ENGLISH, NULL, d) ? 0 : 2;
     Bench *second = bench_load_folder_or_file(a, argv[3], d);
     if (!second) return 2;
     bench_warn(second);

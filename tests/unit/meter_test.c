@@ -16,7 +16,7 @@
 
 typedef struct {
     int passed, failed;
-    const char *folder, *library, *old;
+    const char *folder, *nvml, *old;
     FakeNvml *fake, *fake_old;
     Arena *arena;
 } Test;
@@ -36,7 +36,7 @@ static const FakeNvml healthy = {
 static void test_values(Test *t)
 {
     *t->fake = healthy;
-    RtMeter *m = rt_meter_open(t->library, "0000:17:00.0");
+    RtMeter *m = rt_meter_open(t->nvml, "0000:17:00.0");
     expect(t, !rt_meter_missing(m), "nothing is missing", rt_meter_missing(m));
     double before = rt_now_ms();
     RtReading r = rt_meter_read(m);
@@ -83,22 +83,22 @@ static void test_missing(Test *t)
                  "the management library libm.so.6 has no nvmlInit_v2");
     t->fake->fail = "nvmlInit_v2";
     t->fake->fail_code = 9;
-    expect_blind(t, rt_meter_open(t->library, NULL),
+    expect_blind(t, rt_meter_open(t->nvml, NULL),
                  "starting: the management library answers 9 (Unknown Error)");
     expect(t, t->fake->ends == 0, "what did not start is not ended", NULL);
     t->fake->fail = NULL;
-    expect_blind(t, rt_meter_open(t->library, "0000:18:00.0"),
+    expect_blind(t, rt_meter_open(t->nvml, "0000:18:00.0"),
                  "the GPU at 0000:18:00.0: the management library answers 6");
     t->fake->gpus = 3;
-    expect_blind(t, rt_meter_open(t->library, NULL), "sees 3 GPUs, and which one is meant is not");
-    RtMeter *m = rt_meter_open(t->library, "00000000:19:00.0");
+    expect_blind(t, rt_meter_open(t->nvml, NULL), "sees 3 GPUs, and which one is meant is not");
+    RtMeter *m = rt_meter_open(t->nvml, "00000000:19:00.0");
     expect(t, !strcmp(rt_meter_uuid(m), "GPU-fake-2"), "one of several by its address",
            rt_meter_uuid(m));
     rt_meter_close(m);
     t->fake->gpus = 0;
-    expect_blind(t, rt_meter_open(t->library, NULL), "sees 0 GPUs");
+    expect_blind(t, rt_meter_open(t->nvml, NULL), "sees 0 GPUs");
     t->fake->gpus = 1;
-    m = rt_meter_open(t->library, NULL);
+    m = rt_meter_open(t->nvml, NULL);
     expect(t, !rt_meter_missing(m) && !strcmp(rt_meter_uuid(m), "GPU-fake-0"),
            "the only one without an address", rt_meter_missing(m));
     rt_meter_close(m);
@@ -111,7 +111,7 @@ static void test_partial(Test *t)
     *t->fake = healthy;
     t->fake->fail = "nvmlDeviceGetTotalEnergyConsumption";
     t->fake->fail_code = 3;
-    RtMeter *m = rt_meter_open(t->library, NULL);
+    RtMeter *m = rt_meter_open(t->nvml, NULL);
     const char *why = rt_meter_missing(m);
     expect(t, why && !strcmp(why, "energy: the management library answers 3 (Not Supported)"),
            "the counter has no answer", why);
@@ -141,7 +141,7 @@ static void sleep_ms(double ms)
 static void test_watch(Test *t)
 {
     *t->fake = healthy;
-    RtMeter *m = rt_meter_open(t->library, NULL);
+    RtMeter *m = rt_meter_open(t->nvml, NULL);
     i64 n = -1;
     expect(t, !rt_meter_watch_end(m, &n) && n == 0, "no watch, no readings", NULL);
     t->fake->energy_calls = 0;
@@ -204,9 +204,9 @@ int main(int argc, char **argv)
     t.folder = argc > 1 ? argv[1]
                         : arena_printf(t.arena, "%.*s/fake", slash ? (int)(slash - argv[0]) : 1,
                                        slash ? argv[0] : ".");
-    t.library = arena_printf(t.arena, "%s/libnvidia-ml.so.1", t.folder);
+    t.nvml = arena_printf(t.arena, "%s/libnvidia-ml.so.1", t.folder);
     t.old = arena_printf(t.arena, "%s/libnvidia-ml-old.so.1", t.folder);
-    t.fake = state_of(t.library);
+    t.fake = state_of(t.nvml);
     t.fake_old = state_of(t.old);
     if (!t.fake || !t.fake_old) {
         printf("FAILED: no fake management library in %s\n", t.folder);

@@ -11,6 +11,7 @@
 //                                      timeline is written to OUT.json, OUT.svg and OUT.txt
 //
 // Exit status: 0 as it must be, 1 it is not, 2 bad usage.
+#include "../../src/cli/machine.h"
 #include "../../src/cli/stress.h"
 #include "../../src/cli/trace.h"
 #include "../../src/emit/ptx.h"
@@ -186,7 +187,8 @@ static int run_twice(Tool *t)
     TraceLog emulator = {.arena = r->arena}, clocks = {.arena = r->arena};
     bool same = false;
     t->want.hazards = &hazards;
-    if (!job_bind_sizes(r) || !job_fill_arrays(r) || job_open_device(r) || !run_code(r, &cubin) ||
+    if (!job_bind_sizes(r) || !job_fill_arrays(r) || job_open_device(r) ||
+        !cli_code(r->c, !job_on_emulator(r), &cubin, &r->code) ||
         job_prepare(r) || job_calm(r, NULL, NULL))
         return 2;
     u8 **plain = copy_outputs(r);
