@@ -21,8 +21,9 @@ hello    {"do": "hello", "gpu": 0}
 open     {"do": "open", "op": "attention", "causal": true, "sizes": {"B": 4, ..},
           "tensors": [{"name": "q", "type": "bf16", "dim": [4, 4096, 32, 128], "file": PATH}, ..],
           "result": {"name": "o", "type": "bf16", "dim": [..]}}
-         Files are dense, row-major, little-endian. They are copied to the GPU: what is checked and
-         what is timed are these tensors. Drops what the last open held. The operations:
+         Files are dense, row-major, little-endian, and removed once this is answered. They are
+         copied to the GPU: what is checked and what is timed are these tensors. Drops what the last
+         open held. The operations:
          attention   q, k, v [B, S, H, D] -> o the same;  flag causal (false when left out)
          gemm        a [M, K], b [N, K] -> c = a b^T [M, N]
          correct     as kernels/gdn/correct.co;  flags reverse, vk (false when left out)

@@ -2,7 +2,7 @@
 // result back into the model's block.
 //
 // Files lie in a folder of memory where there is one (/dev/shm): arrays of a size are written once
-// and serve all peers.
+// and serve all peers; they go when the process has copied them.
 #include "rival_peer.h"
 
 #include <errno.h>
@@ -53,12 +53,14 @@ static const char *give_job(BenchPeers *p, const Job *m)
     const char *why = NULL;
     for (int i = 0; i < k->in.n && !why; i++) {
         const JobArray *x = job_array(m, k->in.at[i].name);
-        if (!x || !x->block) return arena_printf(a, "there is no array %s", k->in.at[i].name);
+        if (!x || !x->block) {
+            why = arena_printf(a, "there is no array %s", k->in.at[i].name);
+            break;
+        }
         const char *file = arena_printf(a, "%s/%s.raw", p->folder, x->param->name);
         describe(&t[i], x, file);
         why = write_raw(a, file, x->block + JOB_GUARD, x->bytes);
     }
-    if (why) return why;
     describe(&j.result, m->checked, NULL);
     for (int i = 0; i < m->plan->symbols.n && j.nsizes < COUNT(j.sizes); i++) {
         j.sizes[j.nsizes].name = m->plan->symbols.at[i].name;
@@ -71,7 +73,11 @@ static const char *give_job(BenchPeers *p, const Job *m)
         j.flags[j.nflags].name = k->arguments.at[i].key;
         j.flags[j.nflags++].value = *v == '1';
     }
-    return peers_job(p->peers, &j, &why) == PEER_OK ? NULL : why;
+    if (!why) peers_job(p->peers, &j, &why);
+    // The process has copied them: a run that is killed must not leave gigabytes of memory behind.
+    for (int i = 0; i < j.ntensors; i++)
+        if (t[i].file) unlink(t[i].file);
+    return why;
 }
 
 // ---- the rival ----------------------------------------------------------------------------------
@@ -143,11 +149,8 @@ const char *bench_peers_folder(Arena *a, BenchPeers *p)
     return NULL;
 }
 
-void bench_peers_clear(Arena *a, BenchPeers *p, const Contract *k)
+void bench_peers_clear(BenchPeers *p)
 {
-    if (!p->folder) return;
-    for (int i = 0; i < k->in.n; i++)
-        unlink(arena_printf(a, "%s/%s.raw", p->folder, k->in.at[i].name));
-    rmdir(p->folder);
+    if (p->folder) rmdir(p->folder);
     p->folder = NULL;
 }

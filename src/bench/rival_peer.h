@@ -14,8 +14,8 @@ typedef struct {
 
 // NULL, or why there is no folder for files.
 const char *bench_peers_folder(Arena *a, BenchPeers *p);
-// Removes it with what is in it: the inputs of the contract.
-void bench_peers_clear(Arena *a, BenchPeers *p, const Contract *k);
+// Removes it; files in it went as they were read.
+void bench_peers_clear(BenchPeers *p);
 // The rival, in the arena. `backend` is a name that the process knows.
 BenchRival *bench_peer_rival(Arena *a, BenchPeers *p, const char *backend);
 

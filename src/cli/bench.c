@@ -584,7 +584,7 @@ static int measure(Setup *s)
 static void close_setup(Setup *s)
 {
     if (s->peers.peers) peers_close(s->peers.peers);
-    if (s->model) bench_peers_clear(s->w->arena, &s->peers, s->model->contract);
+    bench_peers_clear(&s->peers);
     rt_meter_close(s->meter);
     if (s->device) s->device->ops->close(s->device);
     bench_free_kernels(&s->kernels);
